@@ -17,6 +17,7 @@ RolltapeError
 ├── TaskError (KeyError)
 ├── FrameError (ValueError)                     add_frame: all problems at once in `.problems`
 ├── EpisodeError (ValueError)                   empty episode, wrong field, counts that differ
+├── CommitError (OSError)                       files could not be written; the dataset is as it was
 ├── LockedError (BlockingIOError)               another writer holds the dataset
 ├── ReadOnlyError (PermissionError)
 ├── ClosedError (RuntimeError)
@@ -41,6 +42,7 @@ from typing import Any
 __all__ = [
     "ClosedError",
     "CodecError",
+    "CommitError",
     "ContainerError",
     "DamagedFileError",
     "DatasetExistsError",
@@ -188,6 +190,18 @@ class FrameError(RolltapeError, ValueError):
 
 class EpisodeError(RolltapeError, ValueError):
     """The episode cannot be saved as it is."""
+
+
+class CommitError(RolltapeError, OSError):
+    """A change could not be written, and the dataset is as it was before.
+
+    Attributes:
+        errno: The system's number of the error, such as `errno.ENOSPC`, where there is one.
+    """
+
+    def __init__(self, what: str, *, errno: int | None = None, **parts: Any) -> None:
+        super().__init__(what, **parts)
+        self.errno = errno
 
 
 class LockedError(RolltapeError, BlockingIOError):

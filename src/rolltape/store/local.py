@@ -134,8 +134,13 @@ def remove_tree(path: Path) -> None:
 def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = True) -> None:
     """Replace a file's content in one step: temporary name, fsync, rename, fsync of the folder."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    write_file(temporary, data, durable=durable)
-    rename(temporary, path)
+    try:
+        write_file(temporary, data, durable=durable)
+        rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
     if durable:
         fsync_folder(path.parent)
 

@@ -1,0 +1,83 @@
+"""How a writer works, apart from what the dataset is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rolltape.errors import UsageError
+from rolltape.format import DepthEncoderConfig, Info, RGBEncoderConfig
+from rolltape.write.frames import NonFinite
+
+__all__ = ["Durability", "WriterOptions", "recorded_encoder", "try_encoders"]
+
+Durability = Literal["full", "relaxed"]
+
+
+@dataclass(frozen=True)
+class WriterOptions:
+    """How a writer works; the arguments of `Writer.create` and `Writer.resume` that do not describe the dataset.
+
+    Attributes:
+        rgb_encoder: How colour cameras are encoded.
+        depth_encoder: How depth cameras are quantised and encoded.
+        encoder_threads: Threads of each encoder, or None for the encoder's own choice.
+        durability: "full": saved means on the disk. "relaxed": no fsync; a power cut can lose episodes.
+        commit_every: How many episodes make one commit.
+        queue_frames: How many frames of a camera may wait for its encoder before `add_frame` waits.
+        non_finite: Whether NaN and infinity in a frame are refused or kept.
+        spool_seconds: Reserved for the spool on disk; only 0 is possible yet.
+
+    Raises:
+        UsageError: If one of them is out of range.
+    """
+
+    rgb_encoder: RGBEncoderConfig = field(default_factory=RGBEncoderConfig)
+    depth_encoder: DepthEncoderConfig = field(default_factory=DepthEncoderConfig)
+    encoder_threads: int | None = None
+    durability: Durability = "full"
+    commit_every: int = 1
+    queue_frames: int = 30
+    non_finite: NonFinite = "refuse"
+    spool_seconds: float = 0
+
+    def __post_init__(self) -> None:
+        if self.durability not in ("full", "relaxed"):
+            raise UsageError("The durability is unknown.", expected="'full' or 'relaxed'", found=repr(self.durability))
+        if self.non_finite not in ("refuse", "keep"):
+            raise UsageError("non_finite is unknown.", expected="'refuse' or 'keep'", found=repr(self.non_finite))
+        for name in ("commit_every", "queue_frames"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is out of range.", expected="1 or more", found=getattr(self, name))
+        if self.spool_seconds:
+            raise UsageError("There is no spool in this version.", expected="spool_seconds=0", found=self.spool_seconds)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether commits are fsynced."""
+        return self.durability == "full"
+
+
+def recorded_encoder(info: Info, kind: Any) -> Any:
+    """Return the encoder settings that the dataset's cameras tell of, or the defaults where they tell nothing."""
+    depth = kind is DepthEncoderConfig
+    for feature in info.video_features.values():
+        if feature.is_depth == depth and "video.codec" in (feature.info or {}):
+            return kind.from_info(feature.info)
+    return kind()
+
+
+def try_encoders(info: Info, options: WriterOptions) -> None:
+    """Refuse settings that do not work before the first frame.
+
+    Raises:
+        CodecError: If an encoder does not work here, or not with the size of a camera.
+    """
+    if not info.video_features:
+        return
+    from rolltape.video.encode import resolve
+
+    for feature in info.video_features.values():
+        height, width, _ = feature.hwc
+        config = options.depth_encoder if feature.is_depth else options.rgb_encoder
+        resolve(config, width=width, height=height, threads=options.encoder_threads)

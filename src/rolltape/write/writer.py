@@ -1,0 +1,535 @@
+"""The writer: frames in, episodes committed one by one, a valid dataset at every moment."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from rolltape.errors import ClosedError, EpisodeError, RolltapeError
+from rolltape.format import DepthEncoderConfig, Feature, Info, RGBEncoderConfig, Tasks
+from rolltape.store import RootLock
+from rolltape.write import exits
+from rolltape.write.cameras import CameraTake
+from rolltape.write.change import staging_name
+from rolltape.write.episode import Episode, checked_fields, field_dtype, prepare
+from rolltape.write.frames import FrameForm, NonFinite, first_depth_units
+from rolltape.write.interrupts import deferred
+from rolltape.write.options import Durability, WriterOptions, recorded_encoder, try_encoders
+from rolltape.write.place import claim
+from rolltape.write.resume import load_state, new_info, open_for_resume, refuse_differences
+from rolltape.write.ring import FrameCount, Ring
+from rolltape.write.session import Session
+from rolltape.write.state import State
+from rolltape.write.take import Take
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """Records episodes into a LeRobotDataset v3.0.
+
+    `save_episode` returns when the episode is on the disk and every reader sees it. Nothing has to be closed for that;
+    `finalize` only joins the small videos. Made by `create` or `resume`.
+
+    One thread at a time may call it.
+
+    Attributes:
+        root: The dataset's folder.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> root = Path(tempfile.mkdtemp()) / "lift"
+        >>> with Writer.create(root, 30, {"action": {"dtype": "float32", "shape": [2]}}) as writer:
+        ...     for step in range(3):
+        ...         writer.add_frame({"action": np.full(2, step, np.float32)}, task="lift the cube")
+        ...     writer.save_episode()
+        >>> writer.total_episodes, writer.total_frames
+        (1, 3)
+    """
+
+    def __init__(self, root: Path, lock: RootLock, state: State, options: WriterOptions) -> None:
+        self.root = root
+        self._session = Session(root, lock, state, options)
+        self._options = options
+        self._form = FrameForm(state.info.features, options.non_finite)
+        self._rings: dict[str, Ring] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._take: Take | None = None
+        self._sealed: Episode | None = None
+        self._closed = False
+        self._pid = os.getpid()
+        exits.watch(self)
+
+    @classmethod
+    def create(
+        cls,
+        root: str | os.PathLike[str],
+        fps: float,
+        features: Mapping[str, Any],
+        *,
+        robot_type: str | None = None,
+        episode_fields: Mapping[str, str] | None = None,
+        rgb_encoder: RGBEncoderConfig | None = None,
+        depth_encoder: DepthEncoderConfig | None = None,
+        durability: Durability = "full",
+        commit_every: int = 1,
+        spool_seconds: float = 0,
+        encoder_threads: int | None = None,
+        data_files_size_in_mb: float = 100,
+        video_files_size_in_mb: float = 200,
+        queue_frames: int = 30,
+        overwrite: bool = False,
+        fractional_fps: bool = False,
+        use_videos: bool = True,
+        tools: list[Any] | None = None,
+        non_finite: NonFinite = "refuse",
+        chunks_size: int = 1000,
+    ) -> Writer:
+        """Start a new dataset.
+
+        Only a work folder `.rolltape` is made in the root; the dataset appears with its first episode, or with
+        `finalize` if there is none.
+
+        Args:
+            root: The dataset's folder. It may exist if it is empty.
+            fps: Frames per second. A whole number, or any with `fractional_fps`.
+            features: Feature name to `{"dtype", "shape", "names"}`, the five generated ones left out.
+            robot_type: What robot it is.
+            episode_fields: Your own columns of the episodes table, name to type (string, bool, int64, int32, float64,
+                float32).
+            rgb_encoder: How colour cameras are encoded; the reference's defaults if None.
+            depth_encoder: How depth cameras are encoded; the reference's defaults if None.
+            durability: "full" fsyncs each commit; "relaxed" does not.
+            commit_every: Episodes in one commit. More than 1 is for bulk writers: `save_episode` then returns before
+                the episode is on the disk, and a killed process loses those of the open group. A group is committed
+                early when it fills a data file.
+            spool_seconds: Reserved; only 0 is possible yet.
+            encoder_threads: Threads of each encoder.
+            data_files_size_in_mb: Size limit of a data file, MiB.
+            video_files_size_in_mb: Size limit of a packed video, MiB.
+            queue_frames: How many frames of a camera may wait for its encoder before `add_frame` waits.
+            overwrite: Whether a dataset in the folder is removed first. Anything else never is.
+            fractional_fps: Whether `fps` may be a fraction such as 29.97 or `Fraction(30000, 1001)`. The reference
+                cannot open such a dataset.
+            use_videos: Whether the dataset may have videos; False refuses features of dtype video.
+            tools: Function schemas for `info.json`.
+            non_finite: Whether NaN and infinity in a frame are an error ("refuse") or kept with a warning ("keep").
+            chunks_size: Files in one chunk folder.
+
+        Raises:
+            DatasetExistsError: The folder holds a dataset (resume it, or overwrite=True) or other files.
+            FormatError: A feature, a field or fps is malformed.
+            CodecError: An encoder does not work here; the message lists those that do.
+            LockedError: Another writer holds the folder; the message names it.
+            ReadOnlyError: The folder cannot be written to.
+        """
+        options = WriterOptions(
+            rgb_encoder=rgb_encoder or RGBEncoderConfig(),
+            depth_encoder=depth_encoder or DepthEncoderConfig(),
+            encoder_threads=encoder_threads,
+            durability=durability,
+            commit_every=commit_every,
+            queue_frames=queue_frames,
+            non_finite=non_finite,
+            spool_seconds=spool_seconds,
+        )
+        info = new_info(
+            fps,
+            features,
+            fractional_fps=fractional_fps,
+            use_videos=use_videos,
+            robot_type=robot_type,
+            tools=tools,
+            data_files_size_in_mb=data_files_size_in_mb,
+            video_files_size_in_mb=video_files_size_in_mb,
+            chunks_size=chunks_size,
+        )
+        state = State.new(info, episode_fields or {})
+        try_encoders(info, options)
+        path = Path(root)
+        lock = claim(path, overwrite=overwrite, durable=options.durability == "full")
+        try:
+            return cls(path, lock, state, options)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def resume(
+        cls,
+        root: str | os.PathLike[str],
+        recover: Literal["keep", "drop", "ask"] = "ask",
+        *,
+        fps: float | None = None,
+        features: Mapping[str, Any] | None = None,
+        robot_type: str | None = None,
+        rgb_encoder: RGBEncoderConfig | None = None,
+        depth_encoder: DepthEncoderConfig | None = None,
+        durability: Durability = "full",
+        commit_every: int = 1,
+        spool_seconds: float = 0,
+        encoder_threads: int | None = None,
+        queue_frames: int = 30,
+        non_finite: NonFinite = "refuse",
+    ) -> Writer:
+        """Go on with a dataset, whoever wrote it.
+
+        A commit that a stop left half done is finished or taken back first. Encoder settings that are not given are
+        those of the dataset's cameras. The columns of the episodes table stay exactly as they are.
+
+        Args:
+            root: The dataset's folder.
+            recover: What to do with open takes that a killed process left. There are none in this version.
+            fps: If given, it must be the dataset's.
+            features: If given, they must be the dataset's, but for what is known of its videos.
+            robot_type: If given, it must be the dataset's.
+            rgb_encoder: How colour cameras are encoded.
+            depth_encoder: How depth cameras are encoded.
+            durability: See `create`.
+            commit_every: See `create`.
+            spool_seconds: See `create`.
+            encoder_threads: See `create`.
+            queue_frames: See `create`.
+            non_finite: See `create`.
+
+        Raises:
+            DatasetNotFoundError: There is no dataset in the folder.
+            UnsupportedFormatError: It is not v3.0; nothing is changed.
+            FormatError: The dataset contradicts itself (counters and rows, ...); the message gives the facts.
+            UsageError: An argument contradicts the dataset.
+            LockedError: Another writer holds the folder.
+        """
+        path = Path(root)
+        if recover not in ("keep", "drop", "ask"):
+            raise ValueError(f"recover is 'keep', 'drop' or 'ask', not {recover!r}")
+        lock = open_for_resume(path)
+        try:
+            state = load_state(path)
+            refuse_differences(state.info, fps=fps, features=features, robot_type=robot_type)
+            options = WriterOptions(
+                rgb_encoder=rgb_encoder or recorded_encoder(state.info, RGBEncoderConfig),
+                depth_encoder=depth_encoder or recorded_encoder(state.info, DepthEncoderConfig),
+                encoder_threads=encoder_threads,
+                durability=durability,
+                commit_every=commit_every,
+                queue_frames=queue_frames,
+                non_finite=non_finite,
+                spool_seconds=spool_seconds,
+            )
+            try_encoders(state.info, options)
+            return cls(path, lock, state, options)
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def info(self) -> Info:
+        """What `info.json` says, or will say with the first commit."""
+        return self._session.state.info
+
+    @property
+    def features(self) -> dict[str, Feature]:
+        """All features, the generated ones included."""
+        return self._session.state.info.features
+
+    @property
+    def tasks(self) -> Tasks:
+        """The task table of the committed episodes."""
+        return self._session.state.tasks
+
+    @property
+    def episode_fields(self) -> dict[str, str]:
+        """The user's per-episode fields, name to type."""
+        return dict(self._session.state.fields)
+
+    @property
+    def total_episodes(self) -> int:
+        """Saved episodes, those of an open group included."""
+        return self._session.total_episodes
+
+    @property
+    def total_frames(self) -> int:
+        """Frames of the saved episodes, those of an open group included."""
+        return self._session.total_frames
+
+    @property
+    def episode_frames(self) -> int:
+        """Frames of the open episode."""
+        if self._sealed is not None:
+            return self._sealed.rows
+        return 0 if self._take is None else self._take.frames
+
+    @property
+    def has_pending_frames(self) -> bool:
+        """Whether there is an open episode with frames."""
+        return self.episode_frames > 0
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many frames wait for each camera's encoder."""
+        return {} if self._take is None else self._take.waiting
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of all files that commits and packing wrote."""
+        return self._session.written
+
+    @property
+    def closed(self) -> bool:
+        """Whether the writer is closed."""
+        return self._closed
+
+    def add_frame(self, frame: Mapping[str, Any], task: str | None = None) -> None:
+        """Add one frame to the open episode, opening one if there is none.
+
+        Values are copied. The call waits only while a camera's encoder is `queue_frames` behind; no frame is dropped.
+        What is accepted beyond exact dtypes and shapes is said in `rolltape.write.frames`.
+
+        Args:
+            frame: Feature name to value; never changed. May hold the task under `task`.
+            task: What is being done, in words.
+
+        Raises:
+            FrameError: The frame does not fit; all problems are in the one message, and the frame is not added.
+            EncodeError: A camera's encoder has failed: discard the episode.
+            ClosedError: The writer is closed.
+        """
+        take = self._take
+        if take is None:
+            take = self._opened()
+        number = take.frames
+        values, text = self._form.read(frame, task, number)
+        if number == 0 and self._form.cameras:
+            self._form.depth_units.update(first_depth_units(self._form, values))
+        take.add(values, text)
+
+    def save_episode(self, fields: Mapping[str, Any] | None = None) -> None:
+        """End the open episode and make it part of the dataset.
+
+        With `commit_every=1` it is durable and visible when this returns. If it fails, nothing of the episode is in the
+        dataset; it can be saved again or discarded.
+
+        Args:
+            fields: The user's per-episode fields. One that was not declared becomes a new column, empty in the
+                episodes before.
+
+        Raises:
+            EpisodeError: There are no frames, or a field has the wrong type.
+            EncodeError: A camera failed, or has another number of pictures than there are rows.
+            CommitError: The files could not be written (disk full, ...); the dataset is as it was.
+            ClosedError: The writer is closed.
+        """
+        self._require_open()
+        if self._sealed is None:
+            if self._take is None or self._take.frames == 0:
+                raise EpisodeError(
+                    "The episode has no frames.",
+                    expected="at least one add_frame before save_episode",
+                    found="0 frames",
+                )
+            values = self._checked(fields or {})
+            self._sealed = self._prepared(self._take, values)
+        elif fields is not None:
+            self._sealed = self._prepared(self._take, self._checked(fields)) if self._take else self._sealed
+        with deferred():
+            self._session.save(self._sealed, self._form.depth_units)
+            saved, self._sealed, self._take = self._sealed, None, None
+        self._report_clipping(saved)
+
+    def discard_episode(self) -> None:
+        """Throw the open episode away. The saved ones are not touched; without an open one this does nothing."""
+        self._require_open()
+        with deferred():
+            take, self._take, self._sealed = self._take, None, None
+            if take is not None:
+                take.discard()
+            if not self._session.pending:
+                self._form.forget_depth_units(self.features)
+
+    def add_episode_field(self, name: str, dtype: str) -> None:
+        """Declare a per-episode field after the creation; the episodes so far have null in it.
+
+        Args:
+            name: The column's name, without slashes.
+            dtype: string, bool, int64, int32, float64 or float32.
+
+        Raises:
+            FormatError: The name is taken by the format, or the type is unknown.
+            EpisodeError: The field exists with another type.
+            CommitError: The files of episode rows could not be written again; they are as they were.
+        """
+        self._require_open()
+        with deferred():
+            self._session.add_field(name, dtype)
+
+    def flush(self) -> None:
+        """Commit the episodes of an open group now. Without `commit_every` there is nothing to do.
+
+        Raises:
+            CommitError: The files could not be written; the episodes are kept for another try.
+        """
+        self._require_open()
+        with deferred():
+            self._session.flush(self._form.depth_units)
+
+    def pack(self, *, keep_old: bool = False) -> int:
+        """Join the small videos of single episodes into large ones, losslessly. Returns how many were joined.
+
+        Args:
+            keep_old: Keep the old videos until the next `pack` or `close`, for readers that opened the dataset before.
+
+        Raises:
+            CommitError: The files could not be written; the dataset is as it was.
+        """
+        self.flush()
+        with deferred():
+            return self._session.pack(keep_old=keep_old)
+
+    def finalize(self) -> None:
+        """Commit what is saved, join the small videos, and close. Calling it again does nothing.
+
+        Frames that were added and not saved are discarded, with a warning.
+
+        Raises:
+            CommitError: The files could not be written; what was committed before is whole.
+        """
+        if self._closed:
+            return
+        self._warn_of_unsaved()
+        try:
+            self.discard_episode()
+            self.flush()
+            with deferred():
+                self._session.write_info()
+            self.pack()
+            self._session.state.statistics.warn()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the dataset without packing: the open episode is discarded, saved ones of a group are committed."""
+        if self._closed or self._pid != os.getpid():
+            return
+        try:
+            if self._session.is_stuck:
+                if self._take is not None:
+                    self._take.discard()
+            else:
+                self.discard_episode()
+                self.flush()
+        finally:
+            with deferred():
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self._closed = True
+        exits.forget(self)
+        self._rings.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+        self._session.end()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self.finalize()
+            return
+        self._take_leave()
+
+    def _take_leave(self) -> None:
+        """Close after an error in the `with` block, without hiding that error behind another one."""
+        try:
+            if not self._closed:
+                self.discard_episode()
+            self.finalize()
+        except (RolltapeError, OSError) as error:
+            warnings.warn(f"The recording could not be finished: {error}", stacklevel=3)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.episode_frames} frames in the open episode"
+        return f"Writer({str(self.root)!r}, {self.total_episodes} episodes, {self.total_frames} frames, {state})"
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ClosedError("The writer is closed.", where=self.root, fix="Go on with Writer.resume(root).")
+        if self._pid != os.getpid():
+            raise ClosedError("The writer belongs to another process.", where=self.root, found=f"process {os.getpid()}")
+        self._session.require_sound()
+
+    def _opened(self) -> Take:
+        self._require_open()
+        with deferred():
+            self._take = self._new_take()
+        return self._take
+
+    def _new_take(self) -> Take:
+        count = FrameCount()
+        cameras: dict[str, CameraTake] = {}
+        try:
+            for feature in self._form.cameras:
+                cameras[feature.name] = self._camera(feature, count)
+        except BaseException:
+            for camera in cameras.values():
+                camera.abort()
+            raise
+        return Take(self._form, count, cameras)
+
+    def _camera(self, feature: Feature, count: FrameCount) -> CameraTake:
+        if feature.is_image and self._pool is None:
+            self._pool = ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="pictures")
+        ring = self._rings.get(feature.name)
+        if ring is None:
+            ring = self._rings[feature.name] = Ring(count, self._options.queue_frames)
+        else:
+            ring.reset(count)
+        path = self.root / staging_name(f"{feature.name}.mp4")
+        return CameraTake(feature, path, ring, self._session.settings, self._pool if feature.is_image else None)
+
+    def _prepared(self, take: Take | None, fields: Mapping[str, Any]) -> Episode:
+        assert take is not None
+        pending = self._session.pending
+        return prepare(
+            take.end(),
+            index=self.total_episodes,
+            from_index=self.total_frames,
+            info=self._session.state.info,
+            tasks=pending[-1].all_tasks if pending else self._session.state.tasks,
+            schema=self._session.state.data_schema,
+            fields=fields,
+        )
+
+    def _checked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        new = {
+            name: field_dtype(name, value)
+            for name, value in fields.items()
+            if name not in self._session.state.fields and value is not None
+        }
+        known = {name: value for name, value in fields.items() if name in self._session.state.fields or name in new}
+        values = checked_fields(known, {**self._session.state.fields, **new})
+        for name, dtype in new.items():
+            self.add_episode_field(name, dtype)
+        return values
+
+    def _report_clipping(self, saved: Episode) -> None:
+        depth = self._options.depth_encoder
+        for name, pixels in saved.clipped.items():
+            warnings.warn(
+                f"{name}: {pixels} pixels of episode {saved.index} are outside {depth.depth_min} to {depth.depth_max} "
+                "m, which is what its video can hold, and were clipped; see DepthEncoderConfig.",
+                stacklevel=3,
+            )
+
+    def _warn_of_unsaved(self) -> None:
+        if self.has_pending_frames:
+            warnings.warn(
+                f"{self.episode_frames} frames of the open episode were not saved and are discarded; "
+                "call save_episode before finalize to keep them.",
+                stacklevel=3,
+            )
