@@ -228,13 +228,6 @@ def test_negative_composition_offsets_in_both_versions(tmp_path: Path, b_frames:
         assert np.array_equal(index_file(path).pts, known.pts)
 
 
-def test_fragmented_is_refused_by_name(tmp_path: Path) -> None:
-    options = {"movflags": "frag_keyframe+empty_moov+default_base_moof"}
-    path = write_video(tmp_path / "frag.mp4", pictures(12), container_options=options)
-    with pytest.raises(ContainerError, match="fragmented"):
-        index_file(path)
-
-
 def test_encrypted_and_several_entries_are_refused(b_frames: Path) -> None:
     data = b_frames.read_bytes()
 

@@ -13,20 +13,15 @@ parent, and whatever does not add up is a `ContainerError` that names the file a
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rolltape.errors import ContainerError
+from rolltape.video.box import Box, Int64Array
 
-__all__ = ["Edit", "Movie", "SampleTables", "Track", "parse_movie"]
+__all__ = ["Edit", "Int64Array", "Movie", "RunDefaults", "SampleTables", "Track", "parse_movie"]
 
-Int64Array = npt.NDArray[np.int64]
-
-_MAX_DEPTH_BOXES = 100_000  # children of one box; a real file has a few dozen
 _ENTRY_BYTES = 78  # fixed fields of a visual sample entry
 _ENCRYPTED = (b"encv", b"enca")
 
@@ -41,6 +36,15 @@ class Edit:
     duration: int
     media_time: int
     rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunDefaults:
+    """What holds for a sample of a fragment that does not say otherwise (`trex`): ticks, bytes, flags."""
+
+    duration: int = 0
+    size: int = 0
+    flags: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Track:
         config: Bodies of the boxes inside the sample entry (`avcC`, `av1C`, ...) by name.
         edits: The edit list.
         tables: The sample tables; None for tracks that are not video.
+        defaults: For samples in fragments.
     """
 
     number: int
@@ -94,6 +99,7 @@ class Track:
     config: dict[str, bytes] = field(default_factory=dict)
     edits: tuple[Edit, ...] = ()
     tables: SampleTables | None = None
+    defaults: RunDefaults = RunDefaults()
 
 
 @dataclass(frozen=True)
@@ -122,74 +128,6 @@ class Movie:
         raise ContainerError("The MP4 has no video track.", where=self.where, found=kinds)
 
 
-class _Box:
-    """A span of bytes with a name and a place in the tree."""
-
-    __slots__ = ("end", "path", "start", "view", "where")
-
-    def __init__(self, view: memoryview, start: int, end: int, path: str, where: str) -> None:
-        self.view, self.start, self.end, self.path, self.where = view, start, end, path, where
-
-    def error(self, what: str, **parts: Any) -> ContainerError:
-        return ContainerError(what, where=f"{self.where}, box {self.path or '(file)'}", **parts)
-
-    def unpack(self, form: str, at: int) -> tuple[Any, ...]:
-        """Unpack big-endian fields `at` bytes into the body."""
-        begin, need = self.start + at, struct.calcsize(">" + form)
-        if begin + need > self.end:
-            raise self.error(
-                "The box is too short.", expected=f"{at + need} bytes", found=f"{self.end - self.start} bytes"
-            )
-        return struct.unpack_from(">" + form, self.view, begin)
-
-    def number(self, form: str, at: int) -> int:
-        return int(self.unpack(form, at)[0])
-
-    def array(self, dtype: str, columns: int, count: int, at: int) -> Int64Array:
-        """`count` rows of `columns` numbers from `at` on, as int64; refused when the bytes are not there."""
-        width = np.dtype(dtype).itemsize * columns
-        room = max(0, self.end - self.start - at) // width
-        if count > room:
-            raise self.error("The table is cut off.", expected=f"{count} entries", found=f"room for {room}")
-        flat = np.frombuffer(self.view, dtype, count * columns, self.start + at).astype(np.int64)
-        return flat if columns == 1 else flat.reshape(count, columns)
-
-    def children(self, at: int = 0) -> Iterator[tuple[str, _Box]]:
-        """Name and span of each box in the body from `at` on."""
-        position, seen = self.start + at, 0
-        while self.end - position >= 8:
-            seen += 1
-            if seen > _MAX_DEPTH_BOXES:
-                raise self.error("The box has too many children.", expected=f"at most {_MAX_DEPTH_BOXES}")
-            size, raw = struct.unpack_from(">I4s", self.view, position)
-            name, head = raw.decode("latin-1"), 8
-            if size == 1:
-                if self.end - position < 16:
-                    raise self.error(f"The 64-bit length of box {name!r} is cut off.")
-                size, head = struct.unpack_from(">Q", self.view, position + 8)[0], 16
-            elif size == 0:
-                size = self.end - position
-            child = _Box(self.view, position + head, position + size, f"{self.path}/{name}".lstrip("/"), self.where)
-            if size < head or position + size > self.end:
-                raise child.error(
-                    "The box does not fit.",
-                    expected=f"at most {self.end - position} bytes",
-                    found=f"{size} bytes",
-                    fix="The file is cut off or damaged; copy or download it again." if self.path == "" else None,
-                )
-            yield name, child
-            position += size
-
-    def child(self, name: str) -> _Box | None:
-        return next((box for found, box in self.children() if found == name), None)
-
-    def need(self, name: str) -> _Box:
-        box = self.child(name)
-        if box is None:
-            raise self.error(f"The box {name!r} is missing.")
-        return box
-
-
 def parse_movie(view: bytes | memoryview, where: str = "video") -> Movie:
     r"""Return the tracks and sample tables of an MP4.
 
@@ -209,7 +147,7 @@ def parse_movie(view: bytes | memoryview, where: str = "video") -> Movie:
           ...
     """
     data = memoryview(view).cast("B") if not isinstance(view, memoryview) else view
-    root = _Box(data, 0, len(data), "", where)
+    root = Box(data, 0, len(data), "", where)
     if len(data) < 8:
         raise ContainerError("The file is empty or far too short for an MP4.", where=where, found=f"{len(data)} bytes")
     moov, fragments = _top_level(root)
@@ -221,13 +159,15 @@ def parse_movie(view: bytes | memoryview, where: str = "video") -> Movie:
         )
     header = moov.need("mvhd")
     timescale = header.number("I", 20 if header.number("B", 0) == 1 else 12)
-    tracks = tuple(_track(box) for name, box in moov.children() if name == "trak")
-    return Movie(max(1, timescale), tracks, fragments or moov.child("mvex") is not None, where)
+    mvex = moov.child("mvex")
+    defaults = _defaults(mvex) if mvex is not None else {}
+    tracks = tuple(_track(box, defaults) for name, box in moov.children() if name == "trak")
+    return Movie(max(1, timescale), tracks, fragments or mvex is not None, where)
 
 
-def _top_level(root: _Box) -> tuple[_Box | None, bool]:
+def _top_level(root: Box) -> tuple[Box | None, bool]:
     """The `moov` box, and whether a `moof` was seen. A box that runs over the end is forgiven once `moov` is known."""
-    moov: _Box | None = None
+    moov: Box | None = None
     fragments = False
     try:
         for name, box in root.children():
@@ -243,7 +183,17 @@ def _top_level(root: _Box) -> tuple[_Box | None, bool]:
     return moov, fragments
 
 
-def _track(trak: _Box) -> Track:
+def _defaults(mvex: Box) -> dict[int, RunDefaults]:
+    """Defaults of the fragments by track."""
+    found: dict[int, RunDefaults] = {}
+    for name, box in mvex.children():
+        if name == "trex":
+            track, _, duration, size, flags = box.unpack("IIIII", 4)
+            found.setdefault(track, RunDefaults(duration, size, flags))
+    return found
+
+
+def _track(trak: Box, defaults: dict[int, RunDefaults]) -> Track:
     mdia = trak.need("mdia")
     head, handler = mdia.need("mdhd"), mdia.need("hdlr")
     wide = head.number("B", 0) == 1
@@ -271,17 +221,18 @@ def _track(trak: _Box) -> Track:
         config,
         _edits(trak),
         _tables(stbl),
+        defaults.get(number, RunDefaults()),
     )
 
 
-def _rotation(tkhd: _Box | None) -> int:
+def _rotation(tkhd: Box | None) -> int:
     if tkhd is None:
         return 0
     a, b = tkhd.unpack("ii", 52 if tkhd.number("B", 0) == 1 else 40)
     return {(0, 1): 90, (-1, 0): 180, (0, -1): 270}.get(((a > 0) - (a < 0), (b > 0) - (b < 0)), 0)
 
 
-def _sample_entry(stsd: _Box) -> tuple[str, bytes, dict[str, bytes]]:
+def _sample_entry(stsd: Box) -> tuple[str, bytes, dict[str, bytes]]:
     """Name, fixed fields and inner boxes of the only sample entry."""
     entries = list(stsd.children(8))
     if len(entries) != 1:
@@ -305,7 +256,7 @@ def _sample_entry(stsd: _Box) -> tuple[str, bytes, dict[str, bytes]]:
     return name, bytes(entry.view[entry.start : entry.start + _ENTRY_BYTES]), config
 
 
-def _edits(trak: _Box) -> tuple[Edit, ...]:
+def _edits(trak: Box) -> tuple[Edit, ...]:
     edts = trak.child("edts")
     elst = edts.child("elst") if edts is not None else None
     if elst is None:
@@ -318,8 +269,8 @@ def _edits(trak: _Box) -> tuple[Edit, ...]:
     return tuple(Edit(duration, time, whole + fraction / 65536) for duration, time, whole, fraction in rows)
 
 
-def _tables(stbl: _Box) -> SampleTables:
-    found: dict[str, _Box] = {}
+def _tables(stbl: Box) -> SampleTables:
+    found: dict[str, Box] = {}
     for name, box in stbl.children():
         found.setdefault(name, box)
 
@@ -339,7 +290,7 @@ def _tables(stbl: _Box) -> SampleTables:
     return SampleTables(runs("stts", 2), ctts, runs("stsc", 3), _sizes(stbl, found), chunks, sync)
 
 
-def _sizes(stbl: _Box, found: dict[str, _Box]) -> Int64Array:
+def _sizes(stbl: Box, found: dict[str, Box]) -> Int64Array:
     if "stsz" in found:
         box = found["stsz"]
         size, count = box.unpack("II", 4)

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from rolltape.errors import CodecError
-from rolltape.video.encode import works
 from rolltape.video.options import HARDWARE_ENCODERS, exists
+from rolltape.video.trial import works
 
 __all__ = ["CodecState", "available"]
 
@@ -76,8 +76,8 @@ def _decodes(name: str, codec: str) -> bool:
 
 def _open(name: str) -> Any:
     from rolltape.format.encoders import RGBEncoderConfig
-    from rolltape.video.encode import open_context
     from rolltape.video.options import encoder_options
+    from rolltape.video.trial import open_context
 
     return open_context(name, "yuv420p", 128, 128, encoder_options(name, RGBEncoderConfig(vcodec=name), 1))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 from dataclasses import dataclass
@@ -23,19 +22,21 @@ from rolltape.video.options import (
     encoder_candidates,
     encoder_options,
     exists,
+    take_options,
 )
+from rolltape.video.pace import Pace
 from rolltape.video.planes import plane_array
+from rolltape.video.trial import LAG_FRAMES, LAGGING, held_frames, open_context, try_open, working, works
 
 if TYPE_CHECKING:
     import av
 
     from rolltape.format.rate import Rate
 
-__all__ = ["Clip", "ResolvedEncoder", "VideoEncoder", "resolve", "tick_grid", "works"]
+__all__ = ["Clip", "ResolvedEncoder", "VideoEncoder", "resolve", "tick_grid"]
 
+_PIECE_S = Fraction(1, 5)
 _CANONICAL = {"libsvtav1": "av1", "libaom-av1": "av1", "libx264": "h264", "libx265": "hevc"}
-_TRIAL = (256, 256)
-_SCAN_ORDER = ("libsvtav1", "libx264", "libx265", "libaom-av1")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class ResolvedEncoder:
         options: FFmpeg's options.
         config: The settings, with `vcodec` resolved.
         depth: Whether pictures are 12-bit codes of depth.
+        delay_frames: For a take: how many pictures the encoder holds at most. None: not asked for.
     """
 
     name: str
@@ -57,6 +59,7 @@ class ResolvedEncoder:
     options: dict[str, str]
     config: VideoEncoderConfig
     depth: bool
+    delay_frames: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ def resolve(
     width: int,
     height: int,
     threads: int | None = None,
+    take: bool = False,
 ) -> ResolvedEncoder:
     """Return an encoder for the settings that really works here, checked before the first picture.
 
@@ -112,6 +116,9 @@ def resolve(
             hardware encoder, else software encoder, that encodes two small pictures.
         width, height: Pixels of the pictures.
         threads: Threads of each encoder; None leaves it to the encoder.
+        take: For a recording that must survive a kill: settings that the user left open are chosen so that the
+            encoder holds few pictures (see `options.take_options`), and it is measured how many (`delay_frames`,
+            about 0.2 s of trial the first time in a process).
 
     Raises:
         CodecError: The name is unknown, the encoder does not work here (the message lists those that do), or it
@@ -129,75 +136,20 @@ def resolve(
     if not candidates:
         raise CodecError(
             "The video codec does not work on this machine.",
-            expected=f"one that does: {', '.join(_working()) or 'none was found'}",
+            expected=f"one that does: {', '.join(working()) or 'none was found'}",
             found=repr(config.vcodec),
         )
     name = candidates[0]
     check_pixel_format(name, config.pix_fmt, 1 if depth else 3)
     options = encoder_options(name, config, threads)
+    if take:
+        options = take_options(name, options, config)
     check_options(name, options)
-    _try_open(name, config.pix_fmt, width, height, tuple(sorted(options.items())))
-    return ResolvedEncoder(name, _CANONICAL.get(name, name.split("_")[0]), config.pix_fmt, options, config, depth)
-
-
-@functools.cache
-def works(encoder: str, pix_fmt: str = "yuv420p") -> bool:
-    """Return whether an encoder really encodes here: two small pictures are tried, once per process."""
-    import av
-    import av.error
-
-    if not exists(encoder):
-        return False
-    try:
-        context = open_context(encoder, pix_fmt, *_TRIAL, {"x265-params": "log-level=none"} if "265" in encoder else {})
-        packets = []
-        for k in range(2):
-            frame = av.VideoFrame(*_TRIAL, pix_fmt)
-            frame.pts = k
-            packets += context.encode(frame)
-        packets += context.encode(None)
-    except (av.error.FFmpegError, ValueError, OSError):
-        return False
-    return len(packets) >= 2
-
-
-def _working() -> list[str]:
-    return [name for name in _SCAN_ORDER if works(name)]
-
-
-def open_context(name: str, pix_fmt: str, width: int, height: int, options: dict[str, str]) -> av.VideoCodecContext:
-    """Return an open encoder that belongs to no file, at 30 frames a second. Raises what PyAV raises."""
-    import av
-
-    os.environ.setdefault("SVT_LOG", "1")  # SVT-AV1 prints its settings to stderr unless told to print errors only
-    context = av.CodecContext.create(name, "w")
-    assert isinstance(context, av.VideoCodecContext)
-    context.width, context.height, context.pix_fmt = width, height, pix_fmt
-    context.time_base, context.framerate = Fraction(1, 30), Fraction(30)
-    context.options = options
-    context.open()
-    return context
-
-
-@functools.lru_cache(maxsize=64)
-def _try_open(name: str, pix_fmt: str, width: int, height: int, options: tuple[tuple[str, str], ...]) -> None:
-    """Open the encoder once with the real size and options, so that a refusal comes before the first picture."""
-    import av.error
-
-    if width < 1 or height < 1:
-        raise CodecError("The pictures have no size.", found=f"{width}x{height}")
-    try:
-        open_context(name, pix_fmt, width, height, dict(options))
-    except (av.error.FFmpegError, ValueError) as error:
-        odd = "420" in pix_fmt and (width % 2 or height % 2)
-        raise CodecError(
-            f"The encoder {name} refuses these pictures or options.",
-            where=f"{width}x{height}, {pix_fmt}, " + ", ".join(f"{key}={value}" for key, value in options),
-            found=str(error).split("'avcodec_open2")[0].strip(" :'"),
-            fix=f"{pix_fmt} with {name} needs even sizes: crop by a pixel, or use libsvtav1 or pix_fmt yuv444p."
-            if odd
-            else None,
-        ) from error
+    fixed = tuple(sorted(options.items()))
+    try_open(name, config.pix_fmt, width, height, fixed)
+    held = held_frames(name, config.pix_fmt, width, height, fixed) if take else None
+    codec = _CANONICAL.get(name, name.split("_")[0])
+    return ResolvedEncoder(name, codec, config.pix_fmt, options, config, depth, held)
 
 
 class VideoEncoder:
@@ -213,6 +165,16 @@ class VideoEncoder:
         config: Settings, or an encoder from `resolve`.
         threads: Threads of this encoder; None leaves it to the encoder. With 2 cameras of 640x480 at the default
             settings on 2 cores, None, 1, 2 and 4 were equal within noise.
+        fragmented: Write a take: an MP4 in pieces of at most 0.2 s that can be read (`packets.take`) whenever the
+            process is killed. Lost are at most the `delay_frames` last pictures, which the encoder held, and the
+            `piece_frames` before them. `packets.join` makes an ordinary MP4 of it. Settings that the user left open
+            are chosen as in `resolve(..., take=True)`.
+
+    Attributes:
+        frames: Pictures put so far.
+        taken: Packets handed to the file so far.
+        delay_frames: How many pictures the encoder holds at most; None when not `fragmented`.
+        piece_frames: How many packets wait for the piece of the file to be written, at most; 0 when not `fragmented`.
 
     Raises:
         CodecError: See `resolve`.
@@ -235,25 +197,30 @@ class VideoEncoder:
         height: int,
         config: VideoEncoderConfig | ResolvedEncoder | None = None,
         threads: int | None = None,
+        fragmented: bool = False,
     ) -> None:
         import av
         import av.error
         from av.video.reformatter import VideoReformatter
 
-        if not isinstance(config, ResolvedEncoder):
-            config = resolve(config, width=width, height=height, threads=threads)
+        if not isinstance(config, ResolvedEncoder) or (fragmented and config.delay_frames is None):
+            settings = config.config if isinstance(config, ResolvedEncoder) else config
+            config = resolve(settings, width=width, height=height, threads=threads, take=fragmented)
         self.path, self.encoder, self.rate = Path(path), config, rate
         self.width, self.height = width, height
         self.frames = 0
         self.taken = 0
+        self.delay_frames = config.delay_frames if fragmented else None
+        self.piece_frames = max(1, int(rate.fraction * _PIECE_S)) if fragmented else 0
+        self._pace = Pace() if fragmented and config.name in LAGGING else None
         self._lock = threading.Lock()
         self._reformatter = VideoReformatter()
         self._open = True
         try:
             open(path, "wb").close()  # PyAV opens the file with the first packet, which is late to learn that it cannot
             # Edit lists count in movie ticks: as fine as the track's, so that lengths are exact.
-            fine = {"movie_timescale": str(tick_grid(rate)[0])}
-            self._container = av.open(os.fspath(path), "w", format="mp4", container_options=fine)
+            options = {"movie_timescale": str(tick_grid(rate)[0]), **(self._pieces() if fragmented else {})}
+            self._container = av.open(os.fspath(path), "w", format="mp4", container_options=options)
             stream = self._container.add_stream(config.name, rate.fraction, options=dict(config.options))
         except (av.error.FFmpegError, OSError) as error:
             raise EncodeError("The video file cannot be written.", where=self.path, found=str(error)) from error
@@ -261,6 +228,14 @@ class VideoEncoder:
         stream.width, stream.height, stream.pix_fmt = width, height, config.pix_fmt
         stream.time_base = stream.codec_context.time_base = 1 / rate.fraction
         self._stream = stream
+        self._encoder: Any = stream  # the stream's own encoder, or the one that took over from it
+
+    @property
+    def loss_seconds(self) -> float:
+        """How much of a take a kill loses at most, in seconds of the recording; all of it when not `fragmented`."""
+        if self.delay_frames is None:
+            return float("inf")
+        return float((self.delay_frames + self.piece_frames) / self.rate.fraction)
 
     def put(self, picture: npt.NDArray[Any]) -> None:
         """Encode one picture.
@@ -281,7 +256,11 @@ class VideoEncoder:
             frame = self._depth(picture) if self.encoder.depth else self._colour(picture)
             frame.pts, frame.time_base = self.frames, 1 / self.rate.fraction
             try:
-                self._mux(self._stream.encode(frame))
+                if self._pace is not None:
+                    self._pace.wait()
+                self._mux(packets := self._encoder.encode(frame))
+                if self._pace is not None:
+                    self._keep_up(self._pace, len(packets))
             except (av.error.FFmpegError, OSError) as error:
                 raise self._failed(error) from error
             self.frames += 1
@@ -338,12 +317,39 @@ class VideoEncoder:
         elif self._open:
             self.close()
 
+    def _pieces(self) -> dict[str, str]:
+        """Options of the muxer: the head first, then pieces that are in the file as soon as they are full."""
+        # A piece ends when the packet after it comes: half a frame early, so that rounding cannot add one.
+        length = (self.piece_frames - Fraction(1, 2)) / self.rate.fraction
+        return {
+            "movflags": "empty_moov+default_base_moof",
+            "frag_duration": str(int(length * 1_000_000)),
+            "flush_packets": "1",
+        }
+
+    def _keep_up(self, pace: Pace, packets: int) -> None:
+        """Slow down an encoder that falls behind; drain it and go on with a new one before it holds too much."""
+        assert self.delay_frames is not None
+        held = self.frames + 1 - self.taken
+        pace.saw(packets > 0 or held <= self.delay_frames - LAG_FRAMES)
+        if held <= self.delay_frames:
+            return
+        self._mux(list(self._encoder.encode(None)))
+        self._encoder = open_context(
+            self.encoder.name,
+            self.encoder.pix_fmt,
+            self.width,
+            self.height,
+            dict(self.encoder.options),
+            like=self._stream.codec_context,
+        )
+
     def _last_packets(self) -> list[Any]:
         """What the encoder still holds. Where that is everything, decode times are made here.
 
         x265 leaves them undefined when it gets fewer pictures than its delay.
         """
-        packets = list(self._stream.encode(None))
+        packets = list(self._encoder.encode(None))
         if self.taken == 0:
             delay = max((place - (packet.pts or 0) for place, packet in enumerate(packets)), default=0)
             for place, packet in enumerate(packets):
@@ -353,6 +359,8 @@ class VideoEncoder:
     def _mux(self, packets: list[Any]) -> None:
         for packet in packets:
             packet.duration = 1  # in the encoder's time base, one frame: the last frame has a duration too
+            if self._pace is not None:  # of one encoder and the next: AV1 is shown in the order of its packets
+                packet.stream, packet.dts = self._stream, packet.pts
             self._container.mux(packet)
             self.taken += 1
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from rolltape.errors import ContainerError, DamagedFileError, FrameTimestampError
 from rolltape.video.boxes import Edit, Int64Array, Movie, Track, parse_movie
+from rolltape.video.fragments import gather
 from rolltape.video.samples import Samples, unroll
 
 if TYPE_CHECKING:
@@ -151,38 +152,61 @@ class MediaIndex:
             )
         return near
 
+    def prefix(self, count: int) -> MediaIndex:
+        """Return the index of the first `count` samples in decode order, as of a file that ends behind them."""
+        if not 0 <= count <= len(self.pts):
+            raise ContainerError(
+                "The video has fewer samples.", where=self.where, expected=f"0 to {len(self.pts)}", found=count
+            )
+        kept = self.order < count
+        order, ticks = self.order[kept], self.ticks[kept]
+        cut = {name: getattr(self, name)[:count] for name in ("offset", "size", "dts", "pts", "span", "key")}
+        duration = int(ticks[-1] + self.span[order[-1]]) if len(order) else 0
+        return replace(self, **cut, order=order, ticks=ticks, gop_start=self.gop_start[kept], duration=duration)
+
     def gop(self, rank: int) -> range:
         """Positions to decode, in order, to see the frame of this rank (it may need a few more for its delay)."""
         return range(int(self.gop_start[rank]), int(self.order[rank]) + 1)
 
 
-def build_index(view: bytes | memoryview, where: str = "video", *, total_bytes: int | None = None) -> MediaIndex:
-    """Return the index of an MP4 from its bytes.
+def build_index(
+    view: bytes | memoryview, where: str = "video", *, total_bytes: int | None = None, allow_cut: bool = False
+) -> MediaIndex:
+    """Return the index of an MP4 from its bytes, ordinary or fragmented.
 
     Args:
-        view: The whole file, or a part that starts at a box and holds the whole `moov`.
+        view: The whole file; of an ordinary MP4 also a part that starts at a box and holds the whole `moov`.
         where: Name for messages.
         total_bytes: Size of the whole file when `view` is a part of it; None: `view` is the whole.
+        allow_cut: Take a fragmented MP4 that ends anywhere, as a killed recording leaves it: the samples up to the
+            first that is not whole, possibly none. In such an index a frame between two others may be missing (see
+            `packets.take`).
 
     Raises:
-        ContainerError: Not an MP4, fragmented, encrypted, an unknown codec, or tables that do not add up.
+        ContainerError: Not an MP4, encrypted, an unknown codec, cut off, or tables that do not add up.
     """
     whole = len(view) if total_bytes is None else total_bytes
     movie = parse_movie(view, where)
-    if movie.fragmented:
-        # The place for moof/traf/trun: they would give the same `Samples` as the tables do.
-        raise ContainerError(
-            "The MP4 is fragmented (an open take, or a stream); only finished files are read.",
-            where=where,
-            fix="Finish the recording, or remux it: ffmpeg -i in.mp4 -c copy out.mp4",
-        )
     track = movie.video
-    samples = unroll(movie, track, total_bytes=whole)
+    if not movie.fragmented:
+        return _index(movie, track, unroll(movie, track, total_bytes=whole), whole)
+    if whole != len(view):
+        raise ContainerError(
+            "The MP4 is fragmented: only the whole file tells where its frames are.",
+            where=where,
+            expected=f"{whole} bytes",
+            found=f"{len(view)} bytes",
+        )
+    samples = gather(movie, track, memoryview(view), allow_cut=allow_cut)
     return _index(movie, track, samples, whole)
 
 
-def index_file(path: str | os.PathLike[str]) -> MediaIndex:
+def index_file(path: str | os.PathLike[str], *, allow_cut: bool = False) -> MediaIndex:
     """Return the index of an MP4 file.
+
+    Args:
+        path: The file.
+        allow_cut: See `build_index`.
 
     Raises:
         DamagedFileError: The file is missing or cannot be read.
@@ -195,7 +219,7 @@ def index_file(path: str | os.PathLike[str]) -> MediaIndex:
             if size == 0:
                 raise ContainerError("The video file is empty.", where=name)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
-                return build_index(view, name)
+                return build_index(view, name, allow_cut=allow_cut)
     except OSError as error:
         if isinstance(error, DamagedFileError):
             raise

@@ -19,6 +19,7 @@ __all__ = [
     "check_pixel_format",
     "encoder_candidates",
     "encoder_options",
+    "take_options",
 ]
 
 HARDWARE_ENCODERS = ("h264_videotoolbox", "hevc_videotoolbox", "h264_nvenc", "hevc_nvenc", "h264_vaapi", "h264_qsv")
@@ -83,6 +84,34 @@ def encoder_options(encoder: str, config: VideoEncoderConfig, threads: int | Non
     if encoder in ("libx265", "hevc"):
         options["x265-params"] = _x265(options.get("x265-params"))
     return {key: str(value) for key, value in options.items() if value is not None}
+
+
+def take_options(encoder: str, options: Mapping[str, str], config: VideoEncoderConfig) -> dict[str, str]:
+    """Return the options again, with fewer pictures held back by the encoder: those are what a kill loses.
+
+    Only what the user did not set: SVT-AV1 looks ahead less and builds smaller pyramids, but not up to a GOP of 2 (the
+    default stays as it is); x264 and x265 look ahead by 8 pictures. None of it makes the files larger to speak of.
+
+    Args:
+        encoder: FFmpeg's name.
+        options: From `encoder_options`.
+        config: The settings they were made from.
+    """
+    changed = dict(options)
+    if encoder == "libsvtav1" and not (config.g is not None and config.g <= 2):
+        given = changed.get("svtav1-params", "")
+        names = {part.split("=")[0] for part in given.split(":")}
+        if not names & {"lookahead", "hierarchical-levels", "pred-struct"} and "la_depth" not in changed:
+            changed["svtav1-params"] = ":".join(filter(None, (given, "lookahead=0:hierarchical-levels=3")))
+    elif encoder == "libx264":
+        taken = changed.keys() & {"rc-lookahead", "x264-params", "x264opts", "tune"}
+        if not taken:
+            changed["rc-lookahead"] = "8"
+    elif encoder == "libx265":
+        given = changed.get("x265-params", "")
+        if "tune" not in changed and not any(part.split("=")[0] == "rc-lookahead" for part in given.split(":")):
+            changed["x265-params"] = f"{given}:rc-lookahead=8"
+    return changed
 
 
 def _quality(encoder: str, config: VideoEncoderConfig, threads: int | None) -> dict[str, Any]:

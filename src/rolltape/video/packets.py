@@ -32,7 +32,7 @@ from rolltape.video.moov import Layout, head
 if TYPE_CHECKING:
     from rolltape.format.rate import Rate
 
-__all__ = ["Source", "cut", "cut_points", "join", "same_decoder", "whole_prefix"]
+__all__ = ["Source", "cut", "cut_points", "join", "same_decoder", "take", "whole_prefix"]
 
 _COPY_BYTES = 8 << 20
 
@@ -86,6 +86,20 @@ def whole_prefix(index: MediaIndex, rate: Rate) -> int:
     numbers = _frame_numbers(index.pts - index.pts.min(), index.timescale, rate)
     whole = np.flatnonzero(np.maximum.accumulate(numbers) == np.arange(len(numbers)))
     return int(whole[-1]) + 1 if len(whole) else 0
+
+
+def take(path: str | os.PathLike[str], rate: Rate) -> MediaIndex:
+    """Return the index of what can be kept of a take, which may have been cut off anywhere.
+
+    The frames 0..m-1 of it are whole, and no frame between them is missing; `join` and `cut` take it as it is:
+    `join([Source(path, index=index)], target, rate)`, where m is at least 1.
+
+    Raises:
+        DamagedFileError: The file is missing or cannot be read.
+        ContainerError: Not even the head of the file is there: no frame was written.
+    """
+    index = index_file(path, allow_cut=True)
+    return index.prefix(whole_prefix(index, rate))
 
 
 def join(sources: Sequence[Source | str | os.PathLike[str]], target: str | os.PathLike[str], rate: Rate) -> int:
