@@ -32,7 +32,7 @@ from rolltape.video.moov import Layout, head
 if TYPE_CHECKING:
     from rolltape.format.rate import Rate
 
-__all__ = ["Source", "cut", "cut_points", "join", "same_decoder", "take", "whole_prefix"]
+__all__ = ["Source", "cut", "cut_points", "join", "same_decoder", "take", "whole_prefix", "whole_prefixes"]
 
 _COPY_BYTES = 8 << 20
 
@@ -75,31 +75,46 @@ def cut_points(index: MediaIndex) -> npt.NDArray[np.int64]:
     return np.append(clean, n).astype(np.int64)
 
 
-def whole_prefix(index: MediaIndex, rate: Rate) -> int:
-    """Return how many samples from the start, in decode order, show the frames 0..m-1 without a gap.
+def whole_prefixes(index: MediaIndex, rate: Rate) -> npt.NDArray[np.int64]:
+    """Return every m for which the first m samples, in decode order, show the frames 0..m-1 without a gap; ascending.
 
-    That is what a take that was cut off keeps: after the last samples' bytes, frames may be missing in between, because
-    those that are shown earlier come later in the file.
+    A file may be cut behind these (`MediaIndex.prefix`); elsewhere frames would be missing in between, because those
+    that are shown earlier come later in the file. To keep equally many frames of several cameras, take the largest
+    number that they have in common.
     """
     if not len(index.pts):
-        return 0
+        return np.zeros(1, np.int64)
     numbers = _frame_numbers(index.pts - index.pts.min(), index.timescale, rate)
-    whole = np.flatnonzero(np.maximum.accumulate(numbers) == np.arange(len(numbers)))
-    return int(whole[-1]) + 1 if len(whole) else 0
+    # Of distinct numbers from 0 on, the first m are 0..m-1 when the largest of them is m-1.
+    whole = np.flatnonzero(np.maximum.accumulate(numbers) == np.arange(len(numbers))) + 1
+    same = np.sort(numbers)
+    distinct = len(numbers) if (np.diff(same) > 0).all() else int(same[np.argmax(np.diff(same) <= 0)])
+    return np.concatenate([[0], whole[whole <= distinct]]).astype(np.int64)
 
 
-def take(path: str | os.PathLike[str], rate: Rate) -> MediaIndex:
+def whole_prefix(index: MediaIndex, rate: Rate) -> int:
+    """Return the largest of `whole_prefixes`: how many frames a take that was cut off keeps."""
+    return int(whole_prefixes(index, rate)[-1])
+
+
+def take(path: str | os.PathLike[str], rate: Rate, most: int | None = None) -> MediaIndex:
     """Return the index of what can be kept of a take, which may have been cut off anywhere.
 
     The frames 0..m-1 of it are whole, and no frame between them is missing; `join` and `cut` take it as it is:
     `join([Source(path, index=index)], target, rate)`, where m is at least 1.
+
+    Args:
+        path: The file.
+        rate: Its frame rate.
+        most: Keep no more frames than this (and fewer where the file cannot be cut there); None: all that is whole.
 
     Raises:
         DamagedFileError: The file is missing or cannot be read.
         ContainerError: Not even the head of the file is there: no frame was written.
     """
     index = index_file(path, allow_cut=True)
-    return index.prefix(whole_prefix(index, rate))
+    counts = whole_prefixes(index, rate)
+    return index.prefix(int(counts[counts <= (len(index.pts) if most is None else max(0, most))][-1]))
 
 
 def join(sources: Sequence[Source | str | os.PathLike[str]], target: str | os.PathLike[str], rate: Rate) -> int:
