@@ -273,6 +273,8 @@ def _tables(stbl: Box) -> SampleTables:
     found: dict[str, Box] = {}
     for name, box in stbl.children():
         found.setdefault(name, box)
+    if "senc" in found:
+        raise found["senc"].error("The video is encrypted.")
 
     def runs(name: str, columns: int, dtype: str = ">u4") -> Int64Array:
         box = found.get(name)

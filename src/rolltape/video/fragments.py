@@ -10,6 +10,7 @@ must fit the file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -26,7 +27,8 @@ __all__ = ["gather"]
 _BASE, _ENTRY, _DURATION, _SIZE, _FLAGS, _BASE_IS_MOOF = 0x1, 0x2, 0x8, 0x10, 0x20, 0x20000
 _RUN_OFFSET, _RUN_FIRST_FLAGS, _RUN_DURATION, _RUN_SIZE, _RUN_FLAGS, _RUN_SHIFT = 0x1, 0x4, 0x100, 0x200, 0x400, 0x800
 _NOT_SYNC = 0x10000  # in a sample's flags
-_LATEST = 2**60  # ticks; beyond that sums would overflow
+_SECTOR = re.compile(rb"\0{512}")  # what a disk writes whole or not at all; no codec writes such a run of zeros
+_FURTHEST = 2**60  # bytes and ticks; beyond that sums would overflow
 _FIX = "Copy or download it again; a take that was interrupted can be recovered by rolltape."
 
 
@@ -49,11 +51,14 @@ def gather(movie: Movie, track: Track, view: memoryview, *, allow_cut: bool = Fa
         track: One of its video tracks.
         view: The bytes of the whole file.
         allow_cut: Take a file that ends anywhere, as a killed writer leaves it: the samples up to the first whose
-            bytes are not all there.
+            bytes are not all there. Where a sector of zeros begins, the file ends: it was never written.
 
     Raises:
         ContainerError: The fragments do not add up, are encrypted, or (without `allow_cut`) the file is cut off.
     """
+    hole = _SECTOR.search(view) if allow_cut else None
+    if hole is not None:
+        view = view[: hole.start()]
     found = _Gathering(movie, track, len(view))
     if track.tables is not None and len(track.tables.sizes):
         held = unroll(movie, track)
@@ -131,14 +136,14 @@ def _traf_defaults(tfhd: Box, flags: int, track: Track) -> tuple[int | None, Run
 
 def _runs(found: _Gathering, traf: Box, base: int, defaults: RunDefaults, ours: bool) -> int:
     """Add the runs of a track fragment when it is of our track; return where its data ends."""
+    if abs(base) > _FURTHEST:
+        raise traf.error("The place of the samples overflows.", found=base)
     place, start = base, found.clock
     for name, box in traf.children():
         if ours and name == "senc":
             raise box.error("The video is encrypted.")
         if ours and name == "tfdt":
             start = box.number("Q" if box.number("B", 0) == 1 else "I", 4)
-            if start > _LATEST:
-                raise box.error("The decode time overflows.", found=start)
     for name, box in traf.children():
         if name != "trun":
             continue
@@ -146,8 +151,10 @@ def _runs(found: _Gathering, traf: Box, base: int, defaults: RunDefaults, ours: 
         if flags & _RUN_OFFSET:
             place = base + box.number("i", 8)
         if not ours:
-            place += _length(box, flags, count, defaults)
+            place = min(place + _length(box, flags, count, defaults), _FURTHEST)
             continue
+        if start > _FURTHEST:
+            raise traf.error("The decode time overflows.", found=start)
         run = _run(found, box, flags, count, defaults)
         if run.shape[1]:
             run[0] += place

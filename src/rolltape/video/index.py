@@ -35,6 +35,7 @@ _CODECS: dict[str, tuple[str, str | None]] = {
     "vp09": ("vp9", None),
     "mp4v": ("mpeg4", "esds"),
 }
+_FURTHEST = 2**60  # ticks; beyond that sums would overflow
 
 
 @dataclass(frozen=True, repr=False)
@@ -290,6 +291,8 @@ def _edit(movie: Movie, track: Track) -> tuple[int, int, int]:
     while shown and shown[0].media_time < 0:
         lead += shown.pop(0).duration
     lead_ticks = (lead * track.timescale + movie.timescale // 2) // movie.timescale
+    if lead_ticks > _FURTHEST or any(abs(edit.media_time) > _FURTHEST for edit in shown):
+        raise ContainerError("The times of the edit list overflow.", where=f"{movie.where}, box moov/trak/edts/elst")
     if not shown:
         return lead_ticks, -end, end
     edit: Edit = shown[0]

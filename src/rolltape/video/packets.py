@@ -28,6 +28,7 @@ from rolltape.errors import EncodeError, VideoError
 from rolltape.video.encode import tick_grid
 from rolltape.video.index import MediaIndex, index_file
 from rolltape.video.moov import Layout, head
+from rolltape.video.whole import is_whole
 
 if TYPE_CHECKING:
     from rolltape.format.rate import Rate
@@ -101,7 +102,8 @@ def take(path: str | os.PathLike[str], rate: Rate, most: int | None = None) -> M
     """Return the index of what can be kept of a take, which may have been cut off anywhere.
 
     The frames 0..m-1 of it are whole, and no frame between them is missing; `join` and `cut` take it as it is:
-    `join([Source(path, index=index)], target, rate)`, where m is at least 1.
+    `join([Source(path, index=index)], target, rate)`, where m is at least 1. It ends before the first sample that has
+    zeros where a page was never written.
 
     Args:
         path: The file.
@@ -113,8 +115,19 @@ def take(path: str | os.PathLike[str], rate: Rate, most: int | None = None) -> M
         ContainerError: Not even the head of the file is there: no frame was written.
     """
     index = index_file(path, allow_cut=True)
+    index = index.prefix(_written(path, index))
     counts = whole_prefixes(index, rate)
     return index.prefix(int(counts[counts <= (len(index.pts) if most is None else max(0, most))][-1]))
+
+
+def _written(path: str | os.PathLike[str], index: MediaIndex) -> int:
+    """How many samples from the start are whole."""
+    with open(path, "rb") as file:
+        for count, (offset, size) in enumerate(zip(index.offset.tolist(), index.size.tolist())):
+            file.seek(offset)
+            if not is_whole(index.codec, file.read(size)):
+                return count
+    return len(index.offset)
 
 
 def join(sources: Sequence[Source | str | os.PathLike[str]], target: str | os.PathLike[str], rate: Rate) -> int:
