@@ -19,6 +19,7 @@ RolltapeError
 ├── EpisodeError (ValueError)                   empty episode, wrong field, counts that differ
 ├── CommitError (OSError)                       files could not be written; the dataset is as it was
 ├── LockedError (BlockingIOError)               another writer holds the dataset
+├── OpenTakeError (RuntimeError)                a killed recording left an episode that is to be kept or dropped
 ├── ReadOnlyError (PermissionError)
 ├── ClosedError (RuntimeError)
 ├── VideoError (RuntimeError)
@@ -57,6 +58,7 @@ __all__ = [
     "LockedError",
     "MissingExtraError",
     "NoFootageError",
+    "OpenTakeError",
     "ReadOnlyError",
     "RecordError",
     "RolltapeError",
@@ -206,6 +208,18 @@ class CommitError(RolltapeError, OSError):
 
 class LockedError(RolltapeError, BlockingIOError):
     """Another writer holds the dataset."""
+
+
+class OpenTakeError(RolltapeError, RuntimeError):
+    """A recording that was killed left an open episode, and somebody has to say what becomes of it.
+
+    Attributes:
+        takes: What was left, as `rolltape.write.find_takes` gives it.
+    """
+
+    def __init__(self, what: str, takes: Iterable[Any] = (), **parts: Any) -> None:
+        self.takes = tuple(takes)
+        super().__init__(what, **parts)
 
 
 class ReadOnlyError(RolltapeError, PermissionError):

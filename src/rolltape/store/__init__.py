@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rolltape.store import local
 from rolltape.store.intent import INTENT_FILE, Intent
-from rolltape.store.local import MappedFile
+from rolltape.store.local import MappedFile, MappedSpace
 from rolltape.store.lock import OWNER_FILE, RootLock
 
-__all__ = ["INTENT_FILE", "OWNER_FILE", "Intent", "MappedFile", "RootLock", "local"]
+__all__ = ["INTENT_FILE", "OWNER_FILE", "Intent", "MappedFile", "MappedSpace", "RootLock", "local"]

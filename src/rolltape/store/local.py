@@ -19,6 +19,9 @@ from rolltape.errors import DamagedFileError, ReadOnlyError
 __all__ = [
     "TEMPORARY_SUFFIX",
     "MappedFile",
+    "MappedSpace",
+    "allocate_file",
+    "append_file",
     "fsync_file",
     "fsync_folder",
     "is_lfs_pointer",
@@ -46,6 +49,47 @@ def write_file(path: Path, data: bytes | memoryview, *, durable: bool = True) ->
         if durable:
             file.flush()
             os.fsync(file.fileno())
+
+
+def append_file(path: Path, data: bytes | memoryview) -> None:
+    """Add bytes to the end of a file, making it if it is missing; with an error nothing is added.
+
+    They are handed to the system at once, so they outlive the process from then on.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        before = os.fstat(descriptor).st_size
+        view = memoryview(data).cast("B")
+        try:
+            while view:
+                view = view[os.write(descriptor, view) :]
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def allocate_file(path: Path, size: int) -> None:
+    """Make a file of `size` bytes whose room on the disk is really taken; with an error there is no file.
+
+    Raises:
+        OSError: If there is not that much room (`ENOSPC`).
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, size)
+            else:
+                os.ftruncate(descriptor, size)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def fsync_file(path: Path) -> None:
@@ -200,3 +244,29 @@ class MappedFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+class MappedSpace:
+    """A file of fixed size, mapped for writing. What is written is the file's at once, also when the process is killed.
+
+    Attributes:
+        view: The bytes, writable.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            self._map = mmap.mmap(descriptor, 0)
+        finally:
+            os.close(descriptor)
+        self.view = memoryview(self._map)
+
+    def __len__(self) -> int:
+        return len(self._map)
+
+    def close(self) -> None:
+        """Unmap the file. Where views of it are still in use, it is unmapped with the last of them."""
+        self.view.release()
+        with contextlib.suppress(BufferError):
+            self._map.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -78,12 +79,15 @@ class RootLock:
         """Give the lock back and remove the owner's name; `.rolltape` goes with it when nothing else is in it."""
         if self._descriptor is None:
             return
-        if self.held:
-            work = self.root / WORK_FOLDER
-            local.remove_file(work / OWNER_FILE)
-            local.remove_folder_if_empty(work)
-        os.close(self._descriptor)
-        self._descriptor = None
+        try:
+            if self.held:
+                work = self.root / WORK_FOLDER
+                with contextlib.suppress(OSError):  # a stale name does no harm, a lock that stays does
+                    local.remove_file(work / OWNER_FILE)
+                    local.remove_folder_if_empty(work)
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def _lock(self, descriptor: int) -> None:
         if fcntl is None:  # pragma: no cover - Windows has no flock

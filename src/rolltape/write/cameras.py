@@ -1,7 +1,8 @@
 """Cameras of an open take: a thread each, from the ring into an encoder of videos or of single pictures.
 
-What comes out is compared with what went in: an encoder that loses a frame is an error here, never a video that is
-shorter than its rows.
+Both write into the take's folder in a form that survives a kill. When the take has ended, the video's packets are moved
+into an ordinary MP4, which is what the dataset gets. What comes out is compared with what went in: an encoder that
+loses a frame is an error here, never a video that is shorter than its rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from rolltape.errors import EncodeError, RolltapeError
 from rolltape.format import DepthEncoderConfig, Feature, Rate, RGBEncoderConfig, VideoEncoderConfig
 from rolltape.store import local
+from rolltape.write.picture_log import append_picture
 from rolltape.write.ring import Ring
 from rolltape.write.statistics import PictureStats
 
@@ -40,6 +42,16 @@ class EncoderSettings:
     def of(self, feature: Feature) -> VideoEncoderConfig:
         """Return the settings for one camera."""
         return self.depth if feature.is_depth else self.rgb
+
+    def delay_frames(self, feature: Feature) -> int:
+        """Return how many frames a camera's encoder holds back; they are not in the file when the process is killed."""
+        if not feature.is_video:
+            return 0
+        from rolltape.video.encode import resolve
+
+        height, width, _ = feature.hwc
+        found = resolve(self.of(feature), width=width, height=height, threads=self.threads, take=True)
+        return found.delay_frames or 0
 
 
 @dataclass(frozen=True)
@@ -87,9 +99,9 @@ class Encoder(Protocol):
 
 
 def open_encoder(feature: Feature, path: Path, settings: EncoderSettings, pool: ThreadPoolExecutor | None) -> Encoder:
-    """Return the encoder for one camera: of a video at `path`, or of pictures in a pool."""
+    """Return the encoder for one camera of an open take: of a video, or with a pool of pictures, both into `path`."""
     if pool is not None:
-        return PictureEncoder(feature, pool)
+        return PictureEncoder(feature, pool, path)
     from rolltape.video.encode import VideoEncoder
 
     height, width, _ = feature.hwc
@@ -100,6 +112,7 @@ def open_encoder(feature: Feature, path: Path, settings: EncoderSettings, pool: 
         height=height,
         config=settings.of(feature),
         threads=settings.threads,
+        fragmented=True,
     )
 
 
@@ -121,29 +134,62 @@ class PictureEncoder:
     Args:
         feature: The camera.
         pool: Where pictures are compressed.
+        path: A file to which each picture goes as soon as it and those before it are made, or None.
         ahead: How many frames may be in the pool before `put` waits.
+
+    Attributes:
+        taken: How many pictures are made, and in the file.
     """
 
-    def __init__(self, feature: Feature, pool: ThreadPoolExecutor, ahead: int = 8) -> None:
+    def __init__(self, feature: Feature, pool: ThreadPoolExecutor, path: Path | None = None, ahead: int = 8) -> None:
         self.feature = feature
         self.taken = 0
         self._pool = pool
+        self._path = path
         self._ahead = ahead
         self._pictures: list[Future[bytes]] = []
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
 
     def put(self, picture: _Array) -> None:
-        """Hand a frame to the pool. It must not change before it is taken."""
-        self._pictures.append(self._pool.submit(encode_picture, picture, self.feature.is_depth))
-        while self.taken < len(self._pictures) and (
-            self._pictures[self.taken].done() or len(self._pictures) - self.taken > self._ahead
-        ):
+        """Hand a frame to the pool. It must not change before it is taken.
+
+        Raises:
+            OSError: If an earlier picture could not be written.
+        """
+        future = self._pool.submit(encode_picture, picture, self.feature.is_depth)
+        with self._lock:
+            self._pictures.append(future)
+        future.add_done_callback(self._drain)
+        while len(self._pictures) - self.taken > self._ahead and self._error is None:
             self._pictures[self.taken].result()
-            self.taken += 1
+            self._drain()
+        if self._error is not None:
+            raise self._error
+
+    def _drain(self, future: Future[bytes] | None = None) -> None:
+        """Write what is made, in order."""
+        with self._lock:
+            while self._error is None and self.taken < len(self._pictures) and self._pictures[self.taken].done():
+                try:
+                    picture = self._pictures[self.taken].result()
+                    if self._path is not None:
+                        append_picture(self._path, picture)
+                except BaseException as error:
+                    self._error = error
+                    return
+                self.taken += 1
 
     def close(self) -> Pictures:
-        """Wait for all pictures and return them."""
+        """Wait for all pictures and return them.
+
+        Raises:
+            OSError: If one could not be written.
+        """
         done = Pictures(tuple(one.result() for one in self._pictures))
-        self.taken = done.frames
+        self._drain()
+        if self._error is not None:
+            raise self._error
         return done
 
     def abort(self) -> None:
@@ -166,7 +212,8 @@ class CameraTake:
 
     Args:
         feature: The camera.
-        path: Where a video is staged.
+        path: Where its pictures go while the take is open: a video in pieces, or records of pictures.
+        staged: Where the finished video goes.
         ring: The camera's ring, free for this take.
         settings: The encoder settings.
         pool: For a camera whose pictures live in the table, where they are compressed.
@@ -179,6 +226,7 @@ class CameraTake:
         self,
         feature: Feature,
         path: Path,
+        staged: Path,
         ring: Ring,
         settings: EncoderSettings,
         pool: ThreadPoolExecutor | None = None,
@@ -186,13 +234,15 @@ class CameraTake:
         self.feature = feature
         self.error: BaseException | None = None
         self._path = path
+        self._staged = staged
         self._ring = ring
         self._settings = settings
         self._pool = pool
-        self._stats = PictureStats(feature, spill=path.with_name(path.name.replace(".tmp", ".pixels.tmp")))
+        self._stats = PictureStats(feature, spill=path.with_name(f"{feature.name}.pixels.tmp"))
         self._done: Finished | None = None
         self._clipped = 0
         self._abort = False
+        self._is_staged = False
         self._thread = threading.Thread(target=self._run, name=f"encoder {feature.name}", daemon=True)
         self._thread.start()
 
@@ -213,8 +263,8 @@ class CameraTake:
         """Say that no frame follows."""
         self._ring.end()
 
-    def finish(self) -> Footage:
-        """Wait for the encoder and return what came of the frames.
+    def finish(self) -> int:
+        """Wait for the encoder and return how many pictures it wrote.
 
         Raises:
             EncodeError: If the encoder failed.
@@ -224,28 +274,49 @@ class CameraTake:
             self._thread.join(0.2)
         if self.error is not None or self._done is None:
             raise encode_error(self.feature, self.error)
+        return self._done.frames
+
+    def footage(self) -> Footage:
+        """Return what came of the frames, the video as an ordinary MP4. Can be repeated when it failed.
+
+        Raises:
+            EncodeError: If the encoder failed, or the video cannot be written.
+        """
+        frames = self.finish()
+        if self._pool is None and not self._is_staged:
+            moved = stage_video(self._path, self._staged, self._settings.rate)
+            if moved != frames:
+                raise encode_error(self.feature, ValueError(f"{moved} pictures in the video, {frames} were encoded"))
+            self._is_staged = True
         pictures = self._done.pictures if isinstance(self._done, Pictures) else ()
         return Footage(
-            self._done.frames,
+            frames,
             self._stats,
-            path=self._path if self._pool is None else None,
+            path=self._staged if self._pool is None else None,
             pictures=pictures,
             clipped=self._clipped,
         )
 
     def abort(self) -> None:
-        """Stop the encoder and remove its file."""
+        """Stop the encoder and remove its files."""
         self._abort = True
         self._ring.end()
         self._thread.join()
         self._stats.discard()
         local.remove_file(self._path)
+        local.remove_file(self._staged)
+
+    def leave(self) -> None:
+        """Encode what is there and leave the take's files for recovery."""
+        self._ring.end()
+        self._thread.join()
+        self._stats.discard()
 
     def _run(self) -> None:
         encoder: Encoder | None = None
         try:
             encoder = open_encoder(self.feature, self._path, self._settings, self._pool)
-            released = 0
+            released = encoder.taken
             while (frame := self._ring.peek()) is not None and not self._abort:
                 self._stats.add(frame)
                 encoder.put(self._prepared(frame))
@@ -258,10 +329,11 @@ class CameraTake:
                 self._done = encoder.close()
         except BaseException as error:
             self.error = error
-            if encoder is not None:
-                with contextlib.suppress(Exception):
-                    encoder.abort()
             self._ring.fail()
+            if encoder is not None:
+                # What was written before stays, for recovery.
+                with contextlib.suppress(Exception):
+                    encoder.close()
 
     def _prepared(self, frame: _Array) -> _Array:
         if not self.feature.is_depth or self._pool is not None:
@@ -284,3 +356,14 @@ def encode_error(feature: Feature, error: BaseException | None) -> EncodeError:
     )
     made.__cause__ = error
     return made
+
+
+def stage_video(path: Path, staged: Path, rate: Rate) -> int:
+    """Move the packets of a take's video into an ordinary MP4 and return how many frames it has.
+
+    Raises:
+        EncodeError: If it cannot be written.
+    """
+    from rolltape.video.packets import join
+
+    return join([path], staged, rate)

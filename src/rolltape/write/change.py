@@ -7,9 +7,11 @@ so the same change can be tried once more.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 from rolltape.format.paths import WORK_FOLDER, safe_join
 from rolltape.store import Intent, local
 
-__all__ = ["Change", "remove_empty_folders", "staging_name", "take_back"]
+__all__ = ["Change", "is_as_before", "remove_empty_folders", "remove_spent", "staging_name", "take_back"]
 
 _NUMBERS = itertools.count()
 
@@ -27,6 +29,7 @@ class _Step:
     target: str
     staged: str
     owned: bool
+    mark: str
 
 
 class Change:
@@ -39,7 +42,8 @@ class Change:
 
     Attributes:
         written: Bytes that were staged so far.
-        is_stuck: Whether the change failed half way and could not be taken back: recovery has to finish it.
+        is_stuck: Whether the change failed half way and could not be taken back, or could not be brought to its very
+            end: recovery has to finish it.
     """
 
     def __init__(self, root: Path, kind: str, *, durable: bool = True) -> None:
@@ -57,24 +61,28 @@ class Change:
         view = memoryview(data)
         local.write_file(self.root / staged, view, durable=False)
         self.written += view.nbytes
-        self._add(target, staged, owned=True)
+        self._add(target, staged, owned=True, mark=_mark(view))
 
     def add_file(self, target: str, staged: str) -> None:
         """Take a file that was staged already, such as a video. After a failure it is there again."""
         self.written += os.path.getsize(self.root / staged)
-        self._add(target, staged, owned=False)
+        self._add(target, staged, owned=False, mark=file_mark(self.root / staged) or "")
 
-    def _add(self, target: str, staged: str, *, owned: bool) -> None:
+    def _add(self, target: str, staged: str, *, owned: bool, mark: str) -> None:
         safe_join(self.root, target)
-        self._steps.append(_Step(target, staged, owned))
+        self._steps.append(_Step(target, staged, owned, mark))
         self._waiting.append(self.root / staged)
 
-    def apply(self, facts: Mapping[str, Any] | None = None, delete_later: tuple[str, ...] = ()) -> None:
+    def apply(
+        self, facts: Mapping[str, Any] | None = None, delete_later: tuple[str, ...] = (), spent: tuple[str, ...] = ()
+    ) -> None:
         """Make the change: all files in place in the order in which they were added, or none of them.
 
         Args:
             facts: What recovery needs to know, see `rolltape.write.recover`.
             delete_later: Files that nothing points to any more once the change is done.
+            spent: Files that are removed with the change: the notes of takes that it makes episodes of. They go before
+                the intent does, so that no take becomes an episode twice.
 
         Raises:
             OSError: As the file system gave it. The dataset is as it was before.
@@ -90,7 +98,12 @@ class Change:
                 replace={step.target: step.staged for step in self._steps if step.target in replaced},
                 backup=backup,
                 delete_later=delete_later,
-                facts={**(facts or {}), "order": [step.target for step in self._steps]},
+                facts={
+                    **(facts or {}),
+                    "order": [step.target for step in self._steps],
+                    "marks": {step.target: step.mark for step in self._steps},
+                    "spent": list(spent),
+                },
             ).write(self.root, durable=self.durable)
             for step in self._steps:
                 done.append(step)
@@ -101,7 +114,9 @@ class Change:
         except BaseException:
             self._undo(done, backup)
             raise
-        _attempt(lambda: self._forget(backup))
+        self.is_stuck = not _attempt(lambda: remove_spent(self.root, spent, durable=self.durable))
+        if not self.is_stuck:
+            _attempt(lambda: self._forget(backup))
 
     def _prepare(self, backup: Mapping[str, str]) -> None:
         if self.durable:
@@ -158,17 +173,64 @@ def staging_name(target: str) -> str:
     return f"{WORK_FOLDER}/{next(_NUMBERS):08d}-{target.rsplit('/', 1)[-1]}{local.TEMPORARY_SUFFIX}"
 
 
+def remove_spent(root: Path, spent: Sequence[str], *, durable: bool) -> None:
+    """Remove the notes of takes that have become episodes."""
+    for path in spent:
+        local.remove_file(safe_join(root, path))
+    if durable:
+        for folder in dict.fromkeys((root / path).parent for path in spent):
+            if folder.is_dir():
+                with contextlib.suppress(OSError):  # the names are gone; only a power cut now could bring them back
+                    local.fsync_folder(folder)
+
+
 def take_back(root: Path, intent: Intent) -> None:
-    """Take back what an intent's change had done before a stop: new files go, replaced ones are as they were."""
+    """Take back what an intent's change had done before a stop: new files go, replaced ones are as they were.
+
+    A file that another program has written since is that program's, and stays as it is.
+    """
     for target in reversed(list(intent.facts.get("order", ()))):
         backup = intent.backup.get(target)
+        ours = _is_ours(root, intent, target)
         if backup is not None:
             if (root / backup).exists():
-                local.rename(root / backup, root / target)
+                if ours:
+                    local.rename(root / backup, root / target)
                 local.remove_file(root / backup)
-        elif target in intent.create and not (root / intent.create[target]).exists():
+        elif ours and target in intent.create and not (root / intent.create[target]).exists():
             local.remove_file(root / target)
             remove_empty_folders(root, target)
+
+
+def is_as_before(root: Path, intent: Intent, target: str) -> bool:
+    """Return whether a target is as it was before an intent's change, so that the change may go on with it."""
+    backup = intent.backup.get(target)
+    if backup is None:
+        return not (root / target).exists()
+    return file_mark(root / backup) in (None, file_mark(root / target))
+
+
+def _is_ours(root: Path, intent: Intent, target: str) -> bool:
+    """Return whether a target is not there, or has the content that an intent's change gave it."""
+    wanted = intent.facts.get("marks", {}).get(target)
+    found = file_mark(root / target)
+    return wanted is None or found in (None, wanted)
+
+
+def file_mark(path: Path) -> str | None:
+    """Return what tells a file's content from any other that might stand in its place, or None if there is no file."""
+    try:
+        with open(path, "rb") as file:
+            nbytes = crc = 0
+            while piece := file.read(1 << 20):
+                nbytes, crc = nbytes + len(piece), zlib.crc32(piece, crc)
+    except FileNotFoundError:
+        return None
+    return f"{nbytes}-{crc:08x}"
+
+
+def _mark(data: memoryview) -> str:
+    return f"{data.nbytes}-{zlib.crc32(data):08x}"
 
 
 def remove_empty_folders(root: Path, target: str) -> None:

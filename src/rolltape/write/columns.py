@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rolltape.format import Feature
 
-__all__ = ["data_table", "number_column", "picture_column"]
+__all__ = ["data_table", "number_column", "number_values", "picture_column"]
 
 
 def number_column(values: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
@@ -39,6 +39,16 @@ def number_column(values: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
             offsets = pa.array(np.arange(lists + 1, dtype=np.int32) * size)
             array = pa.ListArray.from_arrays(offsets, array, type=kinds[depth - 1])
     return array
+
+
+def number_values(column: pa.Array | pa.ChunkedArray, feature: Feature) -> np.ndarray[Any, Any]:
+    """Return a number column, plain or of lists, as an array [n, *shape]: what `number_column` was made of."""
+    rows = len(column)
+    array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
+    while pa.types.is_nested(array.type):
+        array = array.flatten()
+    values: np.ndarray[Any, Any] = array.to_numpy(zero_copy_only=False)
+    return values.astype(feature.numpy_dtype, copy=False).reshape(rows, *feature.shape)
 
 
 def picture_column(pictures: Sequence[bytes], suffix: str, kind: pa.DataType) -> pa.Array:

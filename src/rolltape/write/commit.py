@@ -1,7 +1,8 @@
 """The commit: episodes become part of the dataset, all of them or none.
 
-Order of the renames: media, data, tasks, statistics, episode rows, `info.json`. Up to the episode row nothing can be
+Order of the renames: media, tasks, statistics, data, episode rows, `info.json`. Up to the episode row nothing can be
 seen of the new episodes; from `info.json` on they are counted. Stock readers open the dataset at every stop between.
+The last three are side by side, for a stock *writer* that goes on with the dataset between them counts wrong.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from rolltape.write.change import Change
 from rolltape.write.episode import Episode
 from rolltape.write.hot import DATA_CAP, ROWS_CAP, HotFile, after, fill, parquet_bytes, row_groups
 from rolltape.write.state import State
+from rolltape.write.take_note import NOTE
 
 __all__ = ["Committed", "commit", "commit_info"]
 
@@ -41,10 +43,13 @@ class Committed:
     Attributes:
         state: What the next commit starts from.
         written: Bytes of all files it wrote.
+        is_stuck: Whether the disk failed after the episodes were in place: nothing more can be written before recovery
+            has looked at it.
     """
 
     state: State
     written: int
+    is_stuck: bool = False
 
 
 def commit(
@@ -72,7 +77,6 @@ def commit(
     change = Change(root, "commit", durable=durable)
     try:
         spans, videos = _add_media(change, state, episodes)
-        data, data_hot = _add_data(change, state, episodes)
         tasks = episodes[-1].all_tasks
         if len(tasks) != len(state.tasks):
             change.add_bytes(TASKS_PATH, parquet_bytes(tasks.to_table().schema, [tasks.to_table()]))
@@ -81,16 +85,19 @@ def commit(
             statistics = statistics.with_episode(episode.stats, episode.columns, episode.histograms)
         change.add_bytes(STATS_PATH, statistics.stats_json())
         change.add_bytes(QUANTILES_PATH, statistics.quantiles_npz())
+        data, data_hot = _add_data(change, state, episodes)
         rows_hot, rows_path = _add_rows(change, state, episodes, data, spans)
         info = _grown(state, episodes, len(tasks))
         info = info.replace(features=_described(root, info.features, episodes, settings, depth_units))
         change.add_bytes(INFO_PATH, info.to_json_bytes())
-        change.apply({"visible": [rows_path], "first_episode": episodes[0].index})
+        notes = [(episode.take / NOTE).relative_to(root).as_posix() for episode in episodes if episode.take is not None]
+        facts = {"visible": [rows_path], "first_episode": episodes[0].index, "total_episodes": info.total_episodes}
+        change.apply(facts, spent=tuple(notes))
     except BaseException:
         change.discard()
         raise
     grown = state.replace(info=info, tasks=tasks, data=data_hot, rows=rows_hot, videos=videos, statistics=statistics)
-    return Committed(grown, change.written)
+    return Committed(grown, change.written, change.is_stuck)
 
 
 def commit_info(root: Path, state: State, *, durable: bool = True) -> int:
@@ -158,6 +165,7 @@ def _add_rows(
             videos=of_one,
             stats=episode.stats,
             fields=episode.fields,
+            recovered=episode.recovered,
             meta_chunk=chunk,
             meta_file=file,
         )

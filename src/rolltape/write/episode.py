@@ -39,6 +39,8 @@ class Episode:
         clipped: For each depth camera, how many pixels a video's codes cannot hold.
         fields: The user's fields.
         videos: The staged video of each video camera.
+        take: The folder of the take it comes from, if that is on the disk.
+        recovered: Whether it was brought back after its recording was killed.
     """
 
     index: int
@@ -54,6 +56,8 @@ class Episode:
     clipped: Mapping[str, int]
     fields: Mapping[str, Any]
     videos: Mapping[str, Path]
+    take: Path | None = None
+    recovered: bool = False
 
 
 def prepare(
@@ -65,6 +69,8 @@ def prepare(
     tasks: Tasks,
     schema: pa.Schema,
     fields: Mapping[str, Any],
+    take: Path | None = None,
+    recovered: bool = False,
 ) -> Episode:
     """Return a take as an episode with its number. Nothing is written.
 
@@ -76,6 +82,8 @@ def prepare(
         tasks: The task table before this episode.
         schema: The schema of the data files.
         fields: The user's fields, checked.
+        take: The take's folder, if it is on the disk.
+        recovered: Whether it is brought back after a kill.
     """
     rows = recorded.rows
     texts = tuple(dict.fromkeys(recorded.tasks))
@@ -108,6 +116,8 @@ def prepare(
         clipped={name: one.clipped for name, one in recorded.footage.items() if one.clipped},
         fields=dict(fields),
         videos={name: one.path for name, one in recorded.footage.items() if one.path is not None},
+        take=take,
+        recovered=recovered,
     )
 
 

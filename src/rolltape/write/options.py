@@ -8,10 +8,12 @@ from typing import Any, Literal
 from rolltape.errors import UsageError
 from rolltape.format import DepthEncoderConfig, Info, RGBEncoderConfig
 from rolltape.write.frames import NonFinite
+from rolltape.write.ring import OnFull
 
 __all__ = ["Durability", "WriterOptions", "recorded_encoder", "try_encoders"]
 
 Durability = Literal["full", "relaxed"]
+_LONGEST_SPOOL_S = 3600
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class WriterOptions:
         commit_every: How many episodes make one commit.
         queue_frames: How many frames of a camera may wait for its encoder before `add_frame` waits.
         non_finite: Whether NaN and infinity in a frame are refused or kept.
-        spool_seconds: Reserved for the spool on disk; only 0 is possible yet.
+        spool_seconds: How many seconds of pictures may wait on the disk for an encoder; 0: they wait in memory.
+        on_full: What `add_frame` does when there is no room for a picture: "wait", or end the take with an "error".
 
     Raises:
         UsageError: If one of them is out of range.
@@ -40,6 +43,7 @@ class WriterOptions:
     queue_frames: int = 30
     non_finite: NonFinite = "refuse"
     spool_seconds: float = 0
+    on_full: OnFull = "wait"
 
     def __post_init__(self) -> None:
         if self.durability not in ("full", "relaxed"):
@@ -49,8 +53,12 @@ class WriterOptions:
         for name in ("commit_every", "queue_frames"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is out of range.", expected="1 or more", found=getattr(self, name))
-        if self.spool_seconds:
-            raise UsageError("There is no spool in this version.", expected="spool_seconds=0", found=self.spool_seconds)
+        if not 0 <= self.spool_seconds <= _LONGEST_SPOOL_S:
+            raise UsageError(
+                "spool_seconds is out of range.", expected=f"0 to {_LONGEST_SPOOL_S}", found=self.spool_seconds
+            )
+        if self.on_full not in ("wait", "error"):
+            raise UsageError("on_full is unknown.", expected="'wait' or 'error'", found=repr(self.on_full))
 
     @property
     def is_durable(self) -> bool:
@@ -80,4 +88,4 @@ def try_encoders(info: Info, options: WriterOptions) -> None:
     for feature in info.video_features.values():
         height, width, _ = feature.hwc
         config = options.depth_encoder if feature.is_depth else options.rgb_encoder
-        resolve(config, width=width, height=height, threads=options.encoder_threads)
+        resolve(config, width=width, height=height, threads=options.encoder_threads, take=True)

@@ -8,6 +8,7 @@ from rolltape.errors import DatasetExistsError, RolltapeError
 from rolltape.format import identify
 from rolltape.format.paths import INFO_PATH, WORK_FOLDER
 from rolltape.store import RootLock, local
+from rolltape.write.takes import refuse_open_takes
 
 __all__ = ["claim"]
 
@@ -35,6 +36,7 @@ def claim(root: Path, *, overwrite: bool = False, durable: bool = True) -> RootL
 
     Raises:
         DatasetExistsError: If a dataset or other files are there. Nothing is removed.
+        OpenTakeError: If a recording that was killed left an open episode there.
         LockedError: If another writer holds it.
         ReadOnlyError: If it cannot be written to.
     """
@@ -55,6 +57,8 @@ def claim(root: Path, *, overwrite: bool = False, durable: bool = True) -> RootL
     lock = RootLock(root, "recording")
     lock.acquire()
     try:
+        if not overwrite:
+            refuse_open_takes(root)
         if there:
             for part in _PARTS:
                 local.remove_tree(root / part)

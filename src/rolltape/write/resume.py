@@ -34,10 +34,12 @@ from rolltape.format.paths import (
 )
 from rolltape.read.metadata import Metadata
 from rolltape.store import RootLock
+from rolltape.write.columns import number_values
 from rolltape.write.hot import DATA_CAP, ROWS_CAP, HotFile
 from rolltape.write.recover import recover
 from rolltape.write.state import State, first_free, video_folder
 from rolltape.write.statistics import DatasetStatistics
+from rolltape.write.take_note import take_numbers
 
 __all__ = ["load_state", "new_info", "open_for_resume", "refuse_differences"]
 
@@ -113,7 +115,9 @@ def _check_cameras(features: Mapping[str, Feature]) -> None:
 
 
 def open_for_resume(root: Path) -> RootLock:
-    """Return the lock of a dataset, after putting right what a stop left behind.
+    """Return the lock of a dataset, after putting right what a stop left behind; open takes stay as they are.
+
+    A recording that was killed before its first commit has takes and is no dataset yet.
 
     Raises:
         DatasetNotFoundError: There is no dataset.
@@ -126,7 +130,8 @@ def open_for_resume(root: Path) -> RootLock:
     lock.acquire()
     try:
         recover(root)
-        require_readable(root)
+        if (root / INFO_PATH).exists() or not take_numbers(root):
+            require_readable(root)
     except BaseException:
         lock.release()
         raise
@@ -227,18 +232,6 @@ def _number_pieces(meta: Metadata) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
                     table = table.filter(pa.array(fresh))
                 if table.num_rows:
                     yield {name: number_values(table.column(name), features[name]) for name in names}
-
-
-def number_values(column: pa.ChunkedArray, feature: Feature) -> np.ndarray[Any, Any]:
-    """Return a number column, plain or of lists, as an array [n, *shape]."""
-    array = column.combine_chunks()
-    rows = len(array)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0)
-    while pa.types.is_nested(array.type):
-        array = array.flatten()
-    values: np.ndarray[Any, Any] = array.to_numpy(zero_copy_only=False)
-    return values.astype(feature.numpy_dtype, copy=False).reshape(rows, *feature.shape)
 
 
 def _row_stats(root: Path) -> Iterator[dict[str, dict[str, np.ndarray[Any, Any]]]]:

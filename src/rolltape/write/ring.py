@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from rolltape.errors import ClosedError
+from rolltape.errors import ClosedError, EncodeError
 
-__all__ = ["FrameCount", "Ring"]
+__all__ = ["FrameCount", "OnFull", "Ring"]
+
+OnFull = Literal["wait", "error"]
+"""What `add_frame` does when a camera's encoder is too far behind: wait for it, or end the take with an error."""
+
+_Array = np.ndarray[Any, Any]
 
 _GLANCE_S = 0.1
 """How long a wait lasts before it looks again: a wake-up that an interrupt swallowed costs no more than this."""
@@ -39,6 +44,7 @@ class Ring:
         count: The whole frames of the take.
         room: How many frames may wait unseen before `put` waits. Frames that the encoder has seen and still holds
             take further slots, so a codec that looks far ahead does not use up the room.
+        on_full: Whether `put` waits for room, or refuses the frame.
 
     Example:
         >>> count = FrameCount()
@@ -48,12 +54,13 @@ class Ring:
         12
     """
 
-    def __init__(self, count: FrameCount, room: int = 30) -> None:
+    def __init__(self, count: FrameCount, room: int = 30, on_full: OnFull = "wait") -> None:
         self.count = count
         self.room = max(1, int(room))
+        self.on_full = on_full
         self._changed = threading.Condition(threading.Lock())
-        self._free: list[np.ndarray[Any, Any]] = []
-        self._held: deque[np.ndarray[Any, Any]] = deque()
+        self._free: list[_Array] = []
+        self._held: deque[_Array] = deque()
         self._released = 0
         self._seen = 0
         self._ended = False
@@ -69,30 +76,56 @@ class Ring:
         """How many slots there are, free ones included."""
         return len(self._free) + len(self._held)
 
-    def put(self, frame: np.ndarray[Any, Any]) -> None:
+    def put(self, frame: _Array) -> None:
         """Copy a frame into the slot of the next frame, after waiting for room.
 
         Putting the same frame number again replaces it. Returns without a copy when the reader has failed, so that the
         caller can report why.
+
+        Raises:
+            EncodeError: If there is no room and `on_full` is "error".
+            ClosedError: If the take has ended.
         """
         number = self.count.value
         with self._changed:
-            while number - self._seen >= self.room and not self._failed:
+            while self._is_full(number) and not self._failed:
+                if self.on_full == "error":
+                    raise self._overflow(number)
                 self._changed.wait(_GLANCE_S)
             if self._failed:
                 return
             if self._ended:
                 raise ClosedError("The take has ended.", fix="Save or discard it before adding frames.")
-            if number - self._released < len(self._held):
-                slot = self._held[-1]
-            else:
-                slot = self._taken_slot(frame)
-                self._held.append(slot)
-        if slot.shape != frame.shape or slot.dtype != frame.dtype:
-            slot = self._held[-1] = np.empty(frame.shape, frame.dtype)
+            slot = self._claimed(number, frame)
+        self._fill(slot, number, frame)
+
+    def _is_full(self, number: int) -> bool:
+        return number - self._seen >= self.room
+
+    def _overflow(self, number: int) -> EncodeError:
+        return EncodeError(
+            "A camera's encoder cannot keep up, and there is no room for another frame.",
+            where=f"frame {number}",
+            expected=f"at most {self.room} frames that wait",
+            found=f"{self.waiting}",
+            fix="The frames before it are whole: save_episode keeps them. Then use a faster preset or codec, or a "
+            "larger spool (spool_seconds).",
+        )
+
+    def _claimed(self, number: int, frame: _Array) -> _Array:
+        if number - self._released < len(self._held):
+            slot = self._held[-1]
+            if slot.shape != frame.shape or slot.dtype != frame.dtype:
+                slot = self._held[-1] = np.empty(frame.shape, frame.dtype)
+        else:
+            slot = self._taken_slot(frame)
+            self._held.append(slot)
+        return slot
+
+    def _fill(self, slot: _Array, number: int, frame: _Array) -> None:
         np.copyto(slot, frame)
 
-    def _taken_slot(self, frame: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _taken_slot(self, frame: _Array) -> _Array:
         while self._free:
             slot = self._free.pop()
             if slot.shape == frame.shape and slot.dtype == frame.dtype:
@@ -104,14 +137,14 @@ class Ring:
         with self._changed:
             self._changed.notify_all()
 
-    def peek(self) -> np.ndarray[Any, Any] | None:
+    def peek(self) -> _Array | None:
         """Return the next frame that was not looked at yet, after waiting for one, or None when the take has ended."""
         with self._changed:
             while self._seen >= self.count.value:
                 if self._ended:
                     return None
                 self._changed.wait(_GLANCE_S)
-            frame = self._held[self._seen - self._released]
+            frame = self._waiting_frame()
             self._seen += 1
             self._changed.notify_all()
             return frame
@@ -119,10 +152,16 @@ class Ring:
     def release(self, frames: int) -> None:
         """Free the slots of the `frames` oldest frames that were looked at."""
         with self._changed:
-            for _ in range(min(frames, self._seen - self._released)):
-                self._free.append(self._held.popleft())
-                self._released += 1
+            self._let_go(min(frames, self._seen - self._released))
             self._changed.notify_all()
+
+    def _waiting_frame(self) -> _Array:
+        return self._held[self._seen - self._released]
+
+    def _let_go(self, frames: int) -> None:
+        for _ in range(frames):
+            self._free.append(self._held.popleft())
+            self._released += 1
 
     def end(self) -> None:
         """Say that no frame follows: `peek` gives the rest, then None."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rolltape.errors import ClosedError, CommitError, EncodeError, EpisodeError, RolltapeError
 from rolltape.format.paths import INFO_PATH, WORK_FOLDER
-from rolltape.store import INTENT_FILE, OWNER_FILE, Intent, RootLock, local
+from rolltape.store import INTENT_FILE, Intent, RootLock, local
 from rolltape.write.cameras import EncoderSettings
 from rolltape.write.commit import commit, commit_info
 from rolltape.write.episode import Episode
 from rolltape.write.fields import add_field
 from rolltape.write.options import WriterOptions
 from rolltape.write.pack import pack_videos, remove_unused_videos
-from rolltape.write.recover import LATER_FILE, read_later
+from rolltape.write.recover import LATER_FILE, empty_work_folder, read_later
 from rolltape.write.resume import load_state
 from rolltape.write.state import State
+from rolltape.write.take_note import remove_take
 
 __all__ = ["Session"]
 
@@ -99,7 +100,13 @@ class Session:
             )
         self.state = done.state
         self.written += done.written
-        self.pending = []
+        self.is_stuck = done.is_stuck
+        spent, self.pending = self.pending, []
+        for episode in spent:
+            if episode.take is not None and not self.is_stuck:
+                # Without its note it is no take any more; what cannot be removed now goes when the writer is closed.
+                with suppress(OSError):
+                    remove_take(episode.take)
 
     def write_info(self) -> None:
         """Write `info.json` where there is none, for a dataset without episodes."""
@@ -136,13 +143,11 @@ class Session:
         return packed.joined
 
     def end(self) -> None:
-        """Empty the work folder and let go of the lock."""
+        """Empty the work folder but for takes that wait for recovery, and let go of the lock."""
         try:
             self._remove_later()
             if Intent.read(self.root) is None:
-                for path in sorted((self.root / WORK_FOLDER).iterdir()):
-                    if path.name != OWNER_FILE:
-                        local.remove_tree(path)
+                empty_work_folder(self.root)
         except (OSError, RolltapeError) as error:
             warnings.warn(f"The work folder could not be emptied: {error}", stacklevel=3)
         finally:

@@ -1,4 +1,7 @@
-"""The open take: rows in memory, a camera thread for each camera, and one count that says how many frames are whole."""
+"""The open take: rows in memory, a camera thread for each camera, and one count that says how many frames are whole.
+
+Beside the memory stands the take's folder (`journal`), from which the episode can be made after a kill.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from rolltape.errors import ClosedError, EncodeError, EpisodeError
+from rolltape.errors import ClosedError, CommitError, EncodeError, EpisodeError
 from rolltape.format import Feature
 from rolltape.write.cameras import CameraTake, Footage, encode_error
 from rolltape.write.frames import FrameForm
+from rolltape.write.journal import Journal
 from rolltape.write.ring import FrameCount
+from rolltape.write.row_log import Piece
 
 __all__ = ["Recorded", "Take"]
 
@@ -43,18 +48,22 @@ class Take:
         form: What a frame looks like.
         count: The take's count, shared with the cameras.
         cameras: One for each camera of the form, in its order.
+        journal: The take's folder.
     """
 
-    def __init__(self, form: FrameForm, count: FrameCount, cameras: Mapping[str, CameraTake]) -> None:
+    def __init__(self, form: FrameForm, count: FrameCount, cameras: Mapping[str, CameraTake], journal: Journal) -> None:
         self._form = form
         self._count = count
         self.cameras = dict(cameras)
+        self.journal = journal
         self._cameras = [cameras[feature.name] for feature in form.cameras]
         self._numbers = [_Column(feature) for feature in form.columns]
         self._texts: list[list[str]] = [[] for _ in form.texts]
         self._tasks: list[str] = []
         self._ended = False
+        self._overflowed = False
         self._recorded: Recorded | None = None
+        journal.rows = self.piece
 
     @property
     def frames(self) -> int:
@@ -66,16 +75,36 @@ class Take:
         """How many frames wait for each camera's encoder."""
         return {name: camera.waiting for name, camera in self.cameras.items()}
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the take ended by itself: a camera failed or fell too far behind, or the disk did."""
+        broken = self.journal.error is not None or any(camera.error is not None for camera in self._cameras)
+        return broken or self._overflowed
+
+    def piece(self, first: int) -> Piece:
+        """Return the rows from a frame on. Any thread may ask."""
+        end = self._count.value
+        return Piece(
+            first,
+            end - first,
+            [column.rows[first:end] for column in self._numbers],
+            [texts[first:end] for texts in self._texts],
+            self._tasks[first:end],
+        )
+
     def add(self, values: list[Any], task: str) -> None:
         """Add one frame, as `FrameForm.read` gives it. Stopped half way, it has not happened.
 
         Raises:
-            EncodeError: If a camera's encoder has failed.
+            EncodeError: If a camera's encoder has failed, or has no room for the frame.
+            CommitError: If what came before could not be written.
             ClosedError: If the take has ended.
         """
         number = self._count.value
         if self._ended:
             raise ClosedError("The take has ended.", fix="Call save_episode again, or discard_episode.")
+        if self.journal.error is not None:
+            self._end_for_the_disk()
         at = len(self._numbers)
         for column, value in zip(self._numbers, values, strict=False):
             if number == column.room:
@@ -86,7 +115,7 @@ class Take:
             at += 1
         for camera in self._cameras:
             if camera.error is None:
-                camera.put(values[at])
+                self._put(camera, values[at])
             if camera.error is not None:
                 self._report(camera)
             at += 1
@@ -95,10 +124,34 @@ class Take:
         for camera in self._cameras:
             camera.wake()
 
+    def _put(self, camera: CameraTake, frame: np.ndarray[Any, Any]) -> None:
+        try:
+            camera.put(frame)
+        except EncodeError as error:
+            self._ended = self._overflowed = True
+            raise EncodeError(
+                error.what,
+                where=f"{camera.feature.name}, {error.where}",
+                expected=error.expected,
+                found=error.found,
+                fix=error.fix,
+            ) from None
+
     def _report(self, camera: CameraTake) -> None:
-        name = next(name for name, one in self.cameras.items() if one is camera)
         assert camera.error is not None
-        raise encode_error(self._form.features[name], camera.error) from camera.error
+        raise encode_error(camera.feature, camera.error) from camera.error
+
+    def _end_for_the_disk(self) -> None:
+        error = self.journal.error
+        self._ended = True
+        raise CommitError(
+            "The open take can no longer be written to the disk, and would be lost with the process.",
+            errno=getattr(error, "errno", None),
+            where=self.journal.folder,
+            found=f"{type(error).__name__}: {error}",
+            fix=f"Make room or repair the disk. The {self.frames} frames so far are still there: save_episode keeps "
+            "them.",
+        ) from error
 
     def end(self) -> Recorded:
         """End the take, wait for the cameras, and compare the counts. May be called again after an interrupt.
@@ -117,16 +170,16 @@ class Take:
         self._ended = True
         for camera in self.cameras.values():
             camera.end()
-        footage: dict[str, Footage] = {}
         failures: list[EncodeError] = []
+        found: dict[str, int] = {}
         for name, camera in self.cameras.items():
             try:
-                footage[name] = camera.finish()
+                found[name] = camera.finish()
             except EncodeError as error:
                 failures.append(error)
         if failures:
             raise failures[0]
-        off = {name: one.frames for name, one in footage.items() if one.frames != rows}
+        off = {name: frames for name, frames in found.items() if frames != rows}
         if off:
             raise EncodeError(
                 "A camera has another number of pictures than the episode has rows.",
@@ -135,16 +188,28 @@ class Take:
                 found=", ".join(f"{name}: {frames}" for name, frames in off.items()),
                 fix="Discard the episode (discard_episode) and record it again; nothing of it was written.",
             )
+        footage = {name: camera.footage() for name, camera in self.cameras.items()}
         columns: dict[str, Any] = {column.feature.name: column.rows[:rows] for column in self._numbers}
         columns |= {feature.name: texts[:rows] for feature, texts in zip(self._form.texts, self._texts, strict=True)}
         self._recorded = Recorded(rows, columns, self._tasks[:rows], footage)
         return self._recorded
 
     def discard(self) -> None:
-        """Throw the take away, its videos included."""
+        """Throw the take away, its files included. Without its note it is no take, so that goes first."""
+        self._ended = True
+        try:
+            self.journal.disown()
+        finally:
+            for camera in self.cameras.values():
+                camera.abort()
+        self.journal.remove()
+
+    def leave(self) -> None:
+        """End the take and leave it on the disk, to be recovered."""
         self._ended = True
         for camera in self.cameras.values():
-            camera.abort()
+            camera.leave()
+        self.journal.leave()
 
 
 class _Column:

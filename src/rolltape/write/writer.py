@@ -5,27 +5,26 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
-from rolltape.errors import ClosedError, EpisodeError, RolltapeError
-from rolltape.format import DepthEncoderConfig, Feature, Info, RGBEncoderConfig, Tasks
+from rolltape.errors import ClosedError, CommitError, EpisodeError, RolltapeError
+from rolltape.format import DepthEncoderConfig, Feature, Info, RGBEncoderConfig, Tasks, require_readable
 from rolltape.store import RootLock
 from rolltape.write import exits
-from rolltape.write.cameras import CameraTake
-from rolltape.write.change import staging_name
 from rolltape.write.episode import Episode, checked_fields, field_dtype, prepare
 from rolltape.write.frames import FrameForm, NonFinite, first_depth_units
 from rolltape.write.interrupts import deferred
 from rolltape.write.options import Durability, WriterOptions, recorded_encoder, try_encoders
 from rolltape.write.place import claim
 from rolltape.write.resume import load_state, new_info, open_for_resume, refuse_differences
-from rolltape.write.ring import FrameCount, Ring
+from rolltape.write.rig import Rig, StatedLoss
+from rolltape.write.ring import OnFull
 from rolltape.write.session import Session
 from rolltape.write.state import State
 from rolltape.write.take import Take
+from rolltape.write.takes import RecoveredTake, Recovery, settle_takes
 
 __all__ = ["Writer"]
 
@@ -40,6 +39,7 @@ class Writer:
 
     Attributes:
         root: The dataset's folder.
+        recovered: What became of the open takes that `resume` found.
 
     Example:
         >>> import tempfile, numpy as np
@@ -54,11 +54,11 @@ class Writer:
 
     def __init__(self, root: Path, lock: RootLock, state: State, options: WriterOptions) -> None:
         self.root = root
+        self.recovered: tuple[RecoveredTake, ...] = ()
         self._session = Session(root, lock, state, options)
         self._options = options
         self._form = FrameForm(state.info.features, options.non_finite)
-        self._rings: dict[str, Ring] = {}
-        self._pool: ThreadPoolExecutor | None = None
+        self._rig = Rig(root, self._form, self._session.settings, options, state.data_schema)
         self._take: Take | None = None
         self._sealed: Episode | None = None
         self._closed = False
@@ -79,6 +79,7 @@ class Writer:
         durability: Durability = "full",
         commit_every: int = 1,
         spool_seconds: float = 0,
+        on_full: OnFull = "wait",
         encoder_threads: int | None = None,
         data_files_size_in_mb: float = 100,
         video_files_size_in_mb: float = 200,
@@ -108,7 +109,10 @@ class Writer:
             commit_every: Episodes in one commit. More than 1 is for bulk writers: `save_episode` then returns before
                 the episode is on the disk, and a killed process loses those of the open group. A group is committed
                 early when it fills a data file.
-            spool_seconds: Reserved; only 0 is possible yet.
+            spool_seconds: Let so many seconds of pictures wait on the disk for an encoder that cannot keep up. They are
+                not lost with the process: at most 0.2 s is. 0: `queue_frames` wait in memory.
+            on_full: What `add_frame` does when a camera's encoder is that far behind: "wait" for it, or end the take
+                with an "error"; what was added before can be saved.
             encoder_threads: Threads of each encoder.
             data_files_size_in_mb: Size limit of a data file, MiB.
             video_files_size_in_mb: Size limit of a packed video, MiB.
@@ -137,6 +141,7 @@ class Writer:
             queue_frames=queue_frames,
             non_finite=non_finite,
             spool_seconds=spool_seconds,
+            on_full=on_full,
         )
         info = new_info(
             fps,
@@ -163,7 +168,7 @@ class Writer:
     def resume(
         cls,
         root: str | os.PathLike[str],
-        recover: Literal["keep", "drop", "ask"] = "ask",
+        recover: Recovery = "ask",
         *,
         fps: float | None = None,
         features: Mapping[str, Any] | None = None,
@@ -173,6 +178,7 @@ class Writer:
         durability: Durability = "full",
         commit_every: int = 1,
         spool_seconds: float = 0,
+        on_full: OnFull = "wait",
         encoder_threads: int | None = None,
         queue_frames: int = 30,
         non_finite: NonFinite = "refuse",
@@ -184,7 +190,8 @@ class Writer:
 
         Args:
             root: The dataset's folder.
-            recover: What to do with open takes that a killed process left. There are none in this version.
+            recover: What to do with the open episodes that killed recordings left: "keep" makes episodes of what is
+                there, "drop" removes it, "ask" refuses to go on and says what there is.
             fps: If given, it must be the dataset's.
             features: If given, they must be the dataset's, but for what is known of its videos.
             robot_type: If given, it must be the dataset's.
@@ -193,6 +200,7 @@ class Writer:
             durability: See `create`.
             commit_every: See `create`.
             spool_seconds: See `create`.
+            on_full: See `create`.
             encoder_threads: See `create`.
             queue_frames: See `create`.
             non_finite: See `create`.
@@ -202,6 +210,7 @@ class Writer:
             UnsupportedFormatError: It is not v3.0; nothing is changed.
             FormatError: The dataset contradicts itself (counters and rows, ...); the message gives the facts.
             UsageError: An argument contradicts the dataset.
+            OpenTakeError: There are open episodes, and `recover` is "ask".
             LockedError: Another writer holds the folder.
         """
         path = Path(root)
@@ -209,6 +218,8 @@ class Writer:
             raise ValueError(f"recover is 'keep', 'drop' or 'ask', not {recover!r}")
         lock = open_for_resume(path)
         try:
+            recovered = settle_takes(path, lock, recover)
+            require_readable(path)
             state = load_state(path)
             refuse_differences(state.info, fps=fps, features=features, robot_type=robot_type)
             options = WriterOptions(
@@ -220,12 +231,15 @@ class Writer:
                 queue_frames=queue_frames,
                 non_finite=non_finite,
                 spool_seconds=spool_seconds,
+                on_full=on_full,
             )
             try_encoders(state.info, options)
-            return cls(path, lock, state, options)
+            writer = cls(path, lock, state, options)
         except BaseException:
             lock.release()
             raise
+        writer.recovered = tuple(recovered)
+        return writer
 
     @property
     def info(self) -> Info:
@@ -275,6 +289,15 @@ class Writer:
         return {} if self._take is None else self._take.waiting
 
     @property
+    def stated_loss_s(self) -> StatedLoss:
+        """How many seconds of the open episode a killed process loses at most, while the encoders keep up.
+
+        For each camera what its encoder holds and what its file holds back, together with the rows (`rows`); `.max` is
+        the largest. With a spool it is 0.2 s.
+        """
+        return self._rig.stated_loss
+
+    @property
     def bytes_written(self) -> int:
         """Bytes of all files that commits and packing wrote."""
         return self._session.written
@@ -301,11 +324,13 @@ class Writer:
         """
         take = self._take
         if take is None:
-            take = self._opened()
-        number = take.frames
+            self._require_open()
+        number = 0 if take is None else take.frames
         values, text = self._form.read(frame, task, number)
         if number == 0 and self._form.cameras:
             self._form.depth_units.update(first_depth_units(self._form, values))
+        if take is None:
+            take = self._opened(values)
         take.add(values, text)
 
     def save_episode(self, fields: Mapping[str, Any] | None = None) -> None:
@@ -350,6 +375,27 @@ class Writer:
                 take.discard()
             if not self._session.pending:
                 self._form.forget_depth_units(self.features)
+
+    def leave_episode(self) -> int:
+        """End the open episode and leave it on the disk, for `rolltape recover` or `resume(recover="keep")`.
+
+        For a take that cannot be saved, because an encoder or the disk has failed.
+
+        Returns:
+            How many frames it has.
+
+        Raises:
+            OSError: If the disk does not take the rest of it.
+        """
+        with deferred():
+            take, self._take, self._sealed = self._take, None, None
+            if take is None:
+                return 0
+            try:
+                take.leave()
+            finally:
+                self._rig.give_away()
+            return take.frames
 
     def add_episode_field(self, name: str, dtype: str) -> None:
         """Declare a per-episode field after the creation; the episodes so far have null in it.
@@ -417,8 +463,7 @@ class Writer:
             return
         try:
             if self._session.is_stuck:
-                if self._take is not None:
-                    self._take.discard()
+                self.leave_episode()
             else:
                 self.discard_episode()
                 self.flush()
@@ -429,9 +474,7 @@ class Writer:
     def _let_go(self) -> None:
         self._closed = True
         exits.forget(self)
-        self._rings.clear()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
+        self._rig.close()
         self._session.end()
 
     def __enter__(self) -> Writer:
@@ -447,6 +490,13 @@ class Writer:
         """Close after an error in the `with` block, without hiding that error behind another one."""
         try:
             if not self._closed:
+                if self._take is not None and self._take.has_failed and self._take.frames:
+                    frames = self.leave_episode()
+                    warnings.warn(
+                        f"{frames} frames of the take that failed are kept; `rolltape recover {self.root}` says what "
+                        "can be brought back.",
+                        stacklevel=3,
+                    )
                 self.discard_episode()
             self.finalize()
         except (RolltapeError, OSError) as error:
@@ -463,46 +513,43 @@ class Writer:
             raise ClosedError("The writer belongs to another process.", where=self.root, found=f"process {os.getpid()}")
         self._session.require_sound()
 
-    def _opened(self) -> Take:
-        self._require_open()
+    def _opened(self, values: list[Any]) -> Take:
         with deferred():
-            self._take = self._new_take()
+            try:
+                self._take = self._rig.open(
+                    episode_index=self.total_episodes,
+                    from_index=self.total_frames,
+                    info=self.info,
+                    fields=self.episode_fields,
+                    values=values,
+                )
+            except OSError as error:
+                if isinstance(error, RolltapeError):
+                    raise
+                raise CommitError(
+                    "A take cannot be opened.",
+                    errno=error.errno,
+                    where=self.root,
+                    found=f"{type(error).__name__}: {error}",
+                    fix="Make room or repair the disk, then add the frame again.",
+                ) from error
         return self._take
-
-    def _new_take(self) -> Take:
-        count = FrameCount()
-        cameras: dict[str, CameraTake] = {}
-        try:
-            for feature in self._form.cameras:
-                cameras[feature.name] = self._camera(feature, count)
-        except BaseException:
-            for camera in cameras.values():
-                camera.abort()
-            raise
-        return Take(self._form, count, cameras)
-
-    def _camera(self, feature: Feature, count: FrameCount) -> CameraTake:
-        if feature.is_image and self._pool is None:
-            self._pool = ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="pictures")
-        ring = self._rings.get(feature.name)
-        if ring is None:
-            ring = self._rings[feature.name] = Ring(count, self._options.queue_frames)
-        else:
-            ring.reset(count)
-        path = self.root / staging_name(f"{feature.name}.mp4")
-        return CameraTake(feature, path, ring, self._session.settings, self._pool if feature.is_image else None)
 
     def _prepared(self, take: Take | None, fields: Mapping[str, Any]) -> Episode:
         assert take is not None
         pending = self._session.pending
+        recorded = take.end()
+        take.journal.seal(fields)
+        self._rig.take_back()
         return prepare(
-            take.end(),
+            recorded,
             index=self.total_episodes,
             from_index=self.total_frames,
             info=self._session.state.info,
             tasks=pending[-1].all_tasks if pending else self._session.state.tasks,
             schema=self._session.state.data_schema,
             fields=fields,
+            take=take.journal.folder if take.journal.is_on_disk else None,
         )
 
     def _checked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
