@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from rolltape.errors import UsageError
 from rolltape.format import DepthEncoderConfig, Info, RGBEncoderConfig
 from rolltape.write.frames import NonFinite
@@ -47,8 +49,16 @@ class WriterOptions:
         if self.non_finite not in ("refuse", "keep"):
             raise UsageError("non_finite is unknown.", expected="'refuse' or 'keep'", found=repr(self.non_finite))
         for name in ("commit_every", "queue_frames"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is out of range.", expected="1 or more", found=getattr(self, name))
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise UsageError(f"{name} is out of range.", expected="1 or more", found=repr(value))
+        for name, kind in (("rgb_encoder", "RGBEncoderConfig"), ("depth_encoder", "DepthEncoderConfig")):
+            if not hasattr(getattr(self, name), "vcodec"):
+                raise UsageError(
+                    f"{name} is not an encoder's settings.",
+                    expected=f'a {kind}, such as {kind}(vcodec="...")',
+                    found=repr(getattr(self, name)),
+                )
         if self.spool_seconds:
             raise UsageError("There is no spool in this version.", expected="spool_seconds=0", found=self.spool_seconds)
 
