@@ -14,6 +14,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +95,10 @@ class Sample:
         """All frames of all episodes."""
         return sum(self.lengths)
 
-    @property
+    @cached_property
     def starts(self) -> list[int]:
         """The first global index of each episode."""
-        return [sum(self.lengths[:k]) for k in range(len(self.lengths))]
+        return [0, *accumulate(self.lengths)][:-1]
 
     def where(self, index: int) -> tuple[int, int]:
         """Episode and frame of a global index."""

@@ -8,7 +8,6 @@ import pkgutil
 import re
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -61,22 +60,16 @@ def test_public_names_can_be_imported() -> None:
                 assert getattr(module, name) is not None, f"rolltape.{found.name}.{name}"
 
 
-def test_importing_rolltape_is_light_and_quick() -> None:
-    script = f"import sys, rolltape; print([name for name in {HEAVY!r} if name in sys.modules])"
-    best = 9.0
-    for _ in range(5):
-        begin = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        best = min(best, time.perf_counter() - begin)
-        assert done.stdout.strip() == "[]"
-    bare = min(_seconds("pass") for _ in range(5))
-    assert best - bare < 0.2, f"import rolltape takes {best - bare:.2f} s"
-
-
-def _seconds(script: str) -> float:
-    begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", script], check=True)
-    return time.perf_counter() - begin
+def test_importing_rolltape_is_light() -> None:
+    """How long it takes is measured in the benchmarks; what it loads decides that, and is checked here."""
+    script = f"import sys, rolltape; print([name for name in {HEAVY!r} if name in sys.modules], len(sys.modules))"
+    bare = subprocess.run(
+        [sys.executable, "-c", "import sys; print(len(sys.modules))"], capture_output=True, check=True
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    heavy, loaded = done.stdout.rsplit(maxsplit=1)
+    assert heavy == "[]"
+    assert int(loaded) - int(bare.stdout) < 60
 
 
 @pytest.mark.parametrize("layer", ["format", "store", "read", "write", "check", "cli", "lerobot"])

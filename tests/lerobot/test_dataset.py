@@ -323,3 +323,12 @@ def test_A66_an_undeclared_column_is_ignored(tmp_path: Path) -> None:
     path = made.root / "data/chunk-000/file-000.parquet"
     sample.edit_table(path, lambda table: table.append_column("score", pa.array(np.arange(16.0))))
     assert open_sample(made)[3].keys() == before.keys()
+
+
+def test_A70_a_decoder_that_does_not_load_is_told_on_opening(
+    f3: sample.Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(errors.CodecError, match="PyAV does not load"):
+        open_sample(f3)
+    assert open_sample(f3, download_videos=False).hf_dataset[3]["index"] == 3

@@ -272,3 +272,24 @@ def test_an_empty_dataset_opens(tmp_path: Path) -> None:
     assert list(dataset) == []
     with pytest.raises(errors.SelectionError, match="empty"):
         rolltape.open(made.root, episodes=[0])
+
+
+@pytest.mark.parametrize("value", [[1, [2]], "much", {"a": 1}, None])
+def test_statistics_that_are_no_numbers_are_named(tmp_path: Path, value: Any) -> None:
+    made = sample.f1(tmp_path / "f1")
+    (made.root / "meta/stats.json").write_text(json.dumps({"action": {"mean": value}}))
+    dataset = rolltape.open(made.root)
+    with pytest.raises(errors.FormatError, match="action, mean"):
+        _ = dataset.stats
+    (made.root / "meta/stats.json").unlink()
+    assert rolltape.open(made.root).stats is None
+
+
+def test_a_counter_that_is_far_off_is_not_believed(tmp_path: Path) -> None:
+    made = sample.f1(tmp_path / "f1", **SPLIT)
+    sample.edit_info(made.root, lambda info: info.update(total_episodes=1 << 50))
+    with pytest.raises(errors.FormatError, match="disagree"):
+        Metadata.load(made.root)
+    sample.cut_off(rows_file(made.root, 0, 1))
+    with pytest.raises(errors.DamagedFileError):
+        Metadata.load(made.root)

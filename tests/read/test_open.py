@@ -130,6 +130,25 @@ def test_A59_a_repo_id_is_found_under_the_home_folder(tmp_path: Path, monkeypatc
     assert not (tmp_path / "lerobot/me/nothing").exists()
 
 
+@pytest.mark.parametrize("cache", ["lerobot/hub", "hub"])
+def test_A59_a_snapshot_that_was_downloaded_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    folder = tmp_path / cache / "datasets--me--lift"
+    old = sample.f1(folder / "snapshots/0123456789abcdef")
+    sample.f1(folder / "snapshots/fedcba9876543210", lengths=(2, 2, 2))
+    (folder / "refs").mkdir()
+    (folder / "refs/v3.0").write_text("0123456789abcdef")
+    (folder / "refs/main").write_text("fedcba9876543210")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    for name in ("HF_LEROBOT_HOME", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    assert rolltape.open("me/lift").root == old.root
+    (folder / "refs/v3.0").write_text("../../../elsewhere")
+    assert len(rolltape.open("me/lift")) == 6
+
+
 def test_A59_a_folder_that_is_not_whole_names_what_is_missing(tmp_path: Path) -> None:
     made = sample.f1(tmp_path / "f1", data_files=[[0], [1], [2]])
     (made.root / "data/chunk-000/file-001.parquet").unlink()

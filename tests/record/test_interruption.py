@@ -89,7 +89,7 @@ def test_after_a_save_the_episode_stays(tmp_path: Path) -> None:
 
 
 def test_in_a_save_the_save_is_finished_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import rolltape.write.writer as module
+    import rolltape.write.session as module
 
     commit, sent = vars(module)["commit"], list[int]()
 

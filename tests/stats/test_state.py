@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import time
 import zipfile
 from typing import Any
 
@@ -132,22 +131,13 @@ def test_pictures_of_two_kinds_do_not_mix() -> None:
         state.update_picture("front", pictures(0)["depth"])
 
 
-def test_size_and_cost() -> None:
-    """28 elements and the defaults: 0.2 ms to update, 1 ms to ask when idle; the bounds are for a busy machine."""
+def test_a_state_stays_small() -> None:
+    """28 elements and the defaults after 300 episodes: at most 8 KiB for an element."""
     features = {name: FEATURES[name] for name in ("observation.state", "action", *DEFAULT_FEATURES)}
     state = QuantileState.empty(features)
-    update = []
     for episode in range(300):
-        rows = {name: one for name, one in columns(200, episode).items() if name in features}
-        start = time.perf_counter()
-        state = state.with_rows(rows)
-        update.append(time.perf_counter() - start)
-    assert np.median(update) < 2e-3
-    data = state.to_bytes()
-    assert len(data) / 33 <= 8_192
-    start = time.perf_counter()
-    state.quantiles()
-    assert time.perf_counter() - start < 50e-3
+        state = state.with_rows({name: one for name, one in columns(200, episode).items() if name in features})
+    assert len(state.to_bytes()) / 33 <= 8_192
 
 
 def _stats(**values: Any) -> Stats:

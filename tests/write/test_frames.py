@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,7 @@ def test_A28_a_dataset_is_copied_by_feeding_back_what_was_read(tmp_path: Path) -
     features = {**TABLES, **camera(FRONT, "image")}
     source = record(tmp_path / "one", features=features)
     dataset = rolltape.open(source, delta_timestamps={"action": [0.0]})
-    forms = [
+    forms: list[Callable[[Any], Any]] = [
         lambda p: p,
         lambda p: p.transpose(1, 2, 0),
         lambda p: p.astype(np.float32) / 255,

@@ -12,7 +12,7 @@ from rolltape.errors import CommitError
 from rolltape.format import RGBEncoderConfig
 from rolltape.store import local
 from rolltape.write import Writer, pack
-from sample import FRONT, WRIST, f2
+from sample import FRONT, WRIST, edit_info, f2
 from write.recordings import H264, ONE_CAMERA, add, camera, check_whole, create, files, info, leftovers, rows
 
 CAMERAS = {**ONE_CAMERA, **camera(WRIST)}
@@ -115,6 +115,24 @@ def test_videos_of_others_are_joined_where_they_are_on_the_grid(tmp_path: Path) 
         assert writer.pack() == 3
     assert np.array_equal(before, pixels(root))
     assert info(root)["total_episodes"] == 3
+
+
+def test_finalize_leaves_the_videos_of_earlier_recordings_alone(tmp_path: Path) -> None:
+    root = f2(tmp_path / "set").root
+    old = {name: (root / name).read_bytes() for name in files(root, "videos")}
+    limit = 2.2 * max(len(content) for content in old.values()) / (1 << 20)
+    edit_info(root, lambda content: content.update(video_files_size_in_mb=limit))
+    with Writer.resume(root, durability="relaxed"):
+        pass
+    assert {name: (root / name).read_bytes() for name in files(root, "videos")} == old
+    with Writer.resume(root, durability="relaxed") as writer:
+        for _ in range(3):
+            add(writer, 3)
+            writer.save_episode()
+    kept = [name for name in files(root, "videos") if name in old]
+    assert len(kept) >= 1
+    assert all((root / name).read_bytes() == old[name] for name in kept)
+    check_whole(root, 6, 25)
 
 
 def test_a_video_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:

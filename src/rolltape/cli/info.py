@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from rolltape.cli.printing import bytes_text, columns_text, print_json, print_text, seconds_text
+from rolltape.cli.printing import bytes_text, columns_text, count_text, print_json, print_text, seconds_text
 
 if TYPE_CHECKING:
     from rolltape.format.features import Feature
@@ -155,7 +155,7 @@ def _text(found: dict[str, Any]) -> list[str]:
     tasks = found["tasks"]
     lines += ["", f"tasks ({len(tasks)})"]
     lines += columns_text(
-        [[str(one["task_index"]), f"{one['episodes']} episodes", one["task"]] for one in tasks[:_TASKS_SHOWN]]
+        [[str(one["task_index"]), count_text(one["episodes"], "episode"), one["task"]] for one in tasks[:_TASKS_SHOWN]]
     )
     if len(tasks) > _TASKS_SHOWN:
         lines.append(f"  and {len(tasks) - _TASKS_SHOWN} more")
@@ -185,7 +185,7 @@ def _camera_row(name: str, camera: dict[str, Any]) -> list[str]:
         str(camera["pix_fmt"] or ""),
         f"keyframe every {gop['median']:g} (at most {gop['max']})" if gop else "",
         f"{camera['bytes_per_frame']:,.0f} bytes a frame" if camera["bytes_per_frame"] else "",
-        f"{camera['files']} files",
+        count_text(camera["files"], "file"),
         f"{camera['episodes_without_footage']} episodes without footage" if camera["episodes_without_footage"] else "",
     ]
     return [name, f"{kind} {size}", ", ".join(part for part in parts if part)]

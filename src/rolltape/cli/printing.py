@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["bytes_text", "columns_text", "print_error", "print_json", "print_text", "seconds_text"]
+__all__ = ["bytes_text", "columns_text", "count_text", "print_error", "print_json", "print_text", "seconds_text"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -57,6 +57,16 @@ def columns_text(rows: Sequence[Sequence[str]], indent: str = "  ", gap: str = "
     count = max(len(row) for row in rows)
     widths = [max((len(row[k]) for row in rows if k < len(row)), default=0) for k in range(count)]
     return [(indent + gap.join(cell.ljust(widths[k]) for k, cell in enumerate(row))).rstrip() for row in rows]
+
+
+def count_text(number: int, noun: str) -> str:
+    """Return a number and its noun.
+
+    Example:
+        >>> count_text(1, "file"), count_text(2000, "file")
+        ('1 file', '2,000 files')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def bytes_text(count: float) -> str:

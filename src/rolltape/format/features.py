@@ -197,6 +197,17 @@ def _checked_dtype(name: str, dtype: Any, where: str | None) -> str:
     return parsed.name
 
 
+def is_storable(text: str) -> bool:
+    """Return whether UTF-8 can hold a text: half characters (lone surrogates) it cannot."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def parse_feature(name: str, entry: Any, *, where: str | None = None) -> Feature:
     """Return the feature that one entry of `features` describes.
 
@@ -213,6 +224,8 @@ def parse_feature(name: str, entry: Any, *, where: str | None = None) -> Feature
         entry = entry.to_json()
     if not isinstance(name, str) or not name or "/" in name or "\\" in name or name in (".", "..") or "\0" in name:
         raise FormatError("The feature's name cannot be used.", where=at, expected="a text without slashes")
+    if not is_storable(name):
+        raise FormatError("The feature's name cannot be used.", where=at, expected="a text that UTF-8 can hold")
     if not isinstance(entry, Mapping):
         raise FormatError("The feature is not described by a mapping.", where=at, found=type(entry).__name__)
     missing = [key for key in ("dtype", "shape") if key not in entry]

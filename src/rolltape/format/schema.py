@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from rolltape.errors import FormatError
-from rolltape.format.features import Feature
+from rolltape.format.features import Feature, is_storable
 
 __all__ = ["FIELD_TYPES", "RECOVERED_MARK", "STAT_NAMES", "column_type", "data_schema", "episode_schema", "field_type"]
 
@@ -118,7 +118,7 @@ def field_type(name: str, dtype: str) -> pa.DataType:
     Raises:
         FormatError: If the type is not one of `FIELD_TYPES`, or the name is taken by the format.
     """
-    if not isinstance(name, str) or not name or "/" in name or name in _ROW_COLUMNS:
+    if not isinstance(name, str) or not name or "/" in name or name in _ROW_COLUMNS or not is_storable(name):
         raise FormatError(
             "The episode field's name cannot be used.", found=repr(name), expected="a free name, no slash"
         )

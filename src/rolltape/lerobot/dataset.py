@@ -52,7 +52,7 @@ class LeRobotDataset(RecordingMixin):
         image_transforms: Called with each camera's tensor, [C, H, W] or [T, C, H, W], but not with depth.
         delta_timestamps: Time offsets in seconds by key.
         tolerance_s: How far offsets may be from the frame grid, and pictures from their time.
-        revision: Kept as an attribute; local folders have one revision.
+        revision: Which downloaded snapshot, where the dataset is in no plain folder.
         force_cache_sync: Not possible in this version, which does not download.
         download_videos: False reads the tables of a dataset whose videos are not there.
         video_backend: Accepted; PyAV decodes in every case, with the same bytes.

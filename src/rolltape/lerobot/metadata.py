@@ -44,7 +44,7 @@ class LeRobotDatasetMetadata:
     Args:
         repo_id: The dataset's name, such as `me/lift`.
         root: Its folder; by default the one of the repo id under `$HF_LEROBOT_HOME`.
-        revision: Kept as an attribute; local folders have one revision.
+        revision: Which downloaded snapshot, where the dataset is in no plain folder.
         force_cache_sync: Not possible in this version, which does not download.
         metadata_buffer_size: No effect: every episode is on disk when it is saved.
         repo_type: Only "dataset" in this version.
@@ -80,7 +80,7 @@ class LeRobotDatasetMetadata:
         if repo_type == "bucket" or force_cache_sync:
             what = "read buckets" if repo_type == "bucket" else "download, so force_cache_sync cannot be honoured"
             raise UnsupportedFormatError(f"This version does not {what}; it comes later.", where=repo_id)
-        place = Path(root) if root else repo_root(repo_id)
+        place = Path(root) if root else repo_root(repo_id, revision)
         self._set_up(repo_id, place, revision or CODEBASE_VERSION)
         self._loaded = Metadata.load(place)
 

@@ -70,7 +70,7 @@ class RecordingMixin:
             image_writer_processes: Not needed: pictures are compressed in threads.
             image_writer_threads: Not needed, as above.
             video_backend: For reading afterwards.
-            batch_encoding_size: How many episodes make one commit. Videos are always encoded while recording.
+            batch_encoding_size: Not needed: videos are encoded while recording, and every episode is saved at once.
             rgb_encoder: How colour cameras are encoded.
             depth_encoder: How depth cameras are quantised and encoded.
             metadata_buffer_size: Not needed: every commit writes its episode rows.
@@ -94,7 +94,6 @@ class RecordingMixin:
             episode_fields=episode_fields,
             rgb_encoder=rgb_encoder,
             depth_encoder=depth_encoder,
-            commit_every=max(1, batch_encoding_size),
             encoder_threads=encoder_threads,
             data_files_size_in_mb=data_files_size_in_mb or 100,
             video_files_size_in_mb=video_files_size_in_mb or 200,
@@ -158,7 +157,6 @@ class RecordingMixin:
             root,
             rgb_encoder=rgb_encoder,
             depth_encoder=depth_encoder,
-            commit_every=max(1, batch_encoding_size),
             encoder_threads=encoder_threads,
             queue_frames=max(1, encoder_queue_maxsize),
             non_finite="keep",

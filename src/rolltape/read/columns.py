@@ -110,8 +110,15 @@ def _parsed(rows: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
     found = [dict(row) for row in rows or []]
     for row in found:
         if row.get("tool_calls"):
-            row["tool_calls"] = [json.loads(call) if isinstance(call, str) else call for call in row["tool_calls"]]
+            row["tool_calls"] = [_call(call) for call in row["tool_calls"]]
     return found
+
+
+def _call(call: Any) -> Any:
+    try:
+        return json.loads(call) if isinstance(call, str) else call
+    except (ValueError, RecursionError):
+        return call  # a text that is no JSON stays what it is
 
 
 Column = NumberColumn | TextColumn | LanguageColumn

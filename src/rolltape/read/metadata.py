@@ -77,7 +77,7 @@ class Metadata:
         tasks = _load_tasks(root, info)
         episodes, damage = _load_episodes(root)
         if damage and not allow_damaged:
-            missing = np.setdiff1d(np.arange(info.total_episodes), episodes.index).tolist()
+            missing = _missing(info.total_episodes, episodes).tolist()
             raise with_episodes(damage[0], missing) from damage[0]
         if not allow_damaged:
             if len(episodes) != info.total_episodes:  # a writer may have gone on since info.json was read
@@ -109,7 +109,7 @@ class Metadata:
             return None
         content = load_json_object(path.read_bytes(), STATS_PATH)
         return {
-            name: {stat: np.atleast_1d(np.array(value)) for stat, value in found.items()}
+            name: {stat: _stat(value, f"{STATS_PATH}, {name}, {stat}") for stat, value in found.items()}
             for name, found in content.items()
             if isinstance(found, dict)
         }
@@ -122,6 +122,16 @@ class Metadata:
         """Return the relative path of the video with an episode's pictures; `place` counts in `episodes`."""
         columns = self.episodes.video(key)
         return video_file(self.info, key, int(columns.chunk[place]), int(columns.file[place]))
+
+
+def _stat(value: Any, where: str) -> npt.NDArray[Any]:
+    try:
+        array = np.atleast_1d(np.array(value))
+    except ValueError as error:
+        raise FormatError("A statistic is not an array.", where=where, found=str(error)) from error
+    if array.dtype.kind not in "biuf":
+        raise FormatError("A statistic does not hold numbers.", where=where, found=repr(value)[:80])
+    return array
 
 
 def _refuse_old_layout(root: Path, info: Info) -> None:
@@ -218,7 +228,7 @@ def _compare(root: Path, info: Info, episodes: Episodes) -> None:
     writing = (root / WORK_FOLDER).is_dir()
     found, stated = len(episodes), info.total_episodes
     if found < stated or (found > stated and not writing):
-        missing = np.setdiff1d(np.arange(min(stated, found + 100_000)), episodes.index)
+        missing = _missing(stated, episodes)
         raise FormatError(
             "info.json and the episodes table disagree about the number of episodes.",
             where=f"{INFO_PATH} and {EPISODES_FOLDER}",
@@ -244,6 +254,11 @@ def _compare(root: Path, info: Info, episodes: Episodes) -> None:
             found=f"{frames} frames in the episode rows",
             fix=f"Run `rolltape check {root}`; allow_damaged=True opens what is there.",
         )
+
+
+def _missing(stated: int, episodes: Episodes) -> npt.NDArray[np.int64]:
+    """Return the episodes without a row; a counter that is far off is not believed."""
+    return np.setdiff1d(np.arange(min(stated, len(episodes) + 100_000)), episodes.index)
 
 
 def _compare_rows(episodes: Episodes) -> None:

@@ -54,7 +54,7 @@ def open(
     """Open a dataset for reading. Nothing is created, and nothing but `meta/` is read before an item is asked for.
 
     Args:
-        source: A folder, or a repo id whose folder is under `$HF_LEROBOT_HOME`.
+        source: A folder, or a repo id whose folder is under `$HF_LEROBOT_HOME` or was downloaded before.
         episodes: Episode numbers to read, in the order wanted; all by default.
         where: A condition on episode fields, such as `"success and length > 100"`, or a function of an episode's row.
         split: A name in the splits of info.json.

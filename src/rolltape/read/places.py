@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from rolltape.errors import DatasetNotFoundError, UnsupportedFormatError
 from rolltape.format.paths import INFO_PATH, WORK_FOLDER
 
-__all__ = ["hub_home", "local_root"]
+__all__ = ["hub_home", "local_root", "repo_root"]
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://")
 _REPO = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
+_COMMIT = re.compile(r"^[0-9a-f]{7,64}$")
 _REMOTE = {
     "hf": "datasets and buckets on the Hugging Face Hub",
     "s3": "object stores",
@@ -33,7 +35,7 @@ def hub_home() -> Path:
 
 
 def local_root(source: str | os.PathLike[str]) -> Path:
-    """Return the folder that `source` means: a path, or a repo id with a folder under `$HF_LEROBOT_HOME`.
+    """Return the folder that `source` means: a path, or a repo id that is on this machine, see `repo_root`.
 
     Raises:
         DatasetNotFoundError: There is no such folder, or no dataset in it.
@@ -62,8 +64,12 @@ def local_root(source: str | os.PathLike[str]) -> Path:
     raise DatasetNotFoundError("There is no such folder.", where=path, expected=f"a folder with {INFO_PATH}")
 
 
-def repo_root(repo_id: str) -> Path:
-    """Return the local folder of a repo id.
+def repo_root(repo_id: str, revision: str | None = None) -> Path:
+    """Return the local folder of a repo id: under `$HF_LEROBOT_HOME`, else a snapshot that was downloaded before.
+
+    Args:
+        repo_id: Such as `me/lift`.
+        revision: Branch, tag or commit of the snapshot; `v3.0`, else `main`, by default. Plain folders have none.
 
     Raises:
         DatasetNotFoundError: It is not on this machine.
@@ -71,9 +77,28 @@ def repo_root(repo_id: str) -> Path:
     root = hub_home() / repo_id
     if (root / INFO_PATH).is_file() or (root / WORK_FOLDER).is_dir():
         return root
+    for place in _snapshots(repo_id, revision):
+        if (place / INFO_PATH).is_file():
+            return place
     raise DatasetNotFoundError(
         f"The dataset {repo_id} is not on this machine, and this version does not download.",
         where=root,
         expected=f"a folder with {INFO_PATH}",
         fix=f"Download it first: hf download --repo-type dataset {repo_id} --revision v3.0 --local-dir {root}",
     )
+
+
+def _snapshots(repo_id: str, revision: str | None) -> Iterator[Path]:
+    """Yield where snapshots of a repository lie in the caches of the reference and of the Hub's own client."""
+    base = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
+    caches = (hub_home() / "hub", Path(os.environ.get("HF_HUB_CACHE") or base / "hub").expanduser())
+    for cache in caches:
+        folder = cache / ("datasets--" + repo_id.replace("/", "--"))
+        for name in (revision,) if revision else ("v3.0", "main"):
+            yield folder / "snapshots" / name
+            try:
+                commit = (folder / "refs" / name).read_text().strip()
+            except (OSError, ValueError):
+                continue
+            if _COMMIT.match(commit):
+                yield folder / "snapshots" / commit

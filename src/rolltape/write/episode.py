@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rolltape.errors import EpisodeError
 from rolltape.format import Info, Tasks
+from rolltape.format.features import is_storable
 from rolltape.format.quantiles import PictureHistogram
 from rolltape.format.stats import Stats
 from rolltape.write.columns import data_table
@@ -159,7 +160,7 @@ def checked_fields(values: Mapping[str, Any], declared: Mapping[str, str]) -> di
         dtype = declared[name]
         if value is None:
             found[name] = None
-        elif not _is(value, dtype) or (dtype == "int32" and not -(1 << 31) <= int(value) < 1 << 31):
+        elif not _is(value, dtype) or not _fits(value, dtype):
             problems.append(f"{name}: wanted {dtype}, got {value!r} ({type(value).__name__})")
         else:
             found[name] = value.item() if isinstance(value, np.generic) else value
@@ -170,6 +171,19 @@ def checked_fields(values: Mapping[str, Any], declared: Mapping[str, str]) -> di
             fix="Call save_episode again with right values; the frames are kept.",
         )
     return found
+
+
+def _fits(value: Any, dtype: str) -> bool:
+    if dtype == "string":
+        return is_storable(value)
+    if dtype in ("int32", "int64"):
+        limit = 1 << (31 if dtype == "int32" else 63)
+        return -limit <= int(value) < limit
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def _is(value: Any, dtype: str) -> bool:

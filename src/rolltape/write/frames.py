@@ -21,6 +21,7 @@ import numpy as np
 
 from rolltape.errors import FrameError
 from rolltape.format import DEFAULT_FEATURES, Feature
+from rolltape.format.features import is_storable
 
 __all__ = ["FrameForm", "NonFinite"]
 
@@ -89,7 +90,7 @@ class FrameForm:
             raise FrameError("The frame is not a mapping.", [f"expected feature names to values, got {_kind(frame)}"])
         if task is None:
             task = frame.get("task")
-        if not isinstance(task, str):
+        if not isinstance(task, str) or not is_storable(task):
             problems.append(
                 "task: missing; give it as add_frame(frame, task=...)" if task is None else _task_problem(task)
             )
@@ -173,7 +174,7 @@ class FrameForm:
         if dropped:
             warnings.warn(
                 f"{', '.join(dropped)}: language columns are filled in after the recording; what was given is dropped.",
-                stacklevel=4,
+                stacklevel=5,
             )
         extra = [name for name in frame if name not in self.features and name != "task" and not self._is_mask(name)]
         return [f"{name}: not a feature of this dataset" for name in extra]
@@ -197,11 +198,16 @@ def first_depth_units(form: FrameForm, values: Sequence[Any]) -> dict[str, str]:
 
 def _plain(value: Any) -> Any:
     """Return a tensor as an array, anything else as it is. Torch itself is never imported."""
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+        # A column has no place for the mask.
+        if np.any(value.mask):
+            raise _Problem("wanted an array without masked values; fill them yourself (array.filled)")
+        return np.asarray(value)
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "detach"):
         return value
     try:
         return value.detach().cpu().numpy()
-    except TypeError as error:
+    except (TypeError, RuntimeError) as error:  # RuntimeError: sparse, on the meta device, ...
         raise _Problem(f"the tensor cannot become an array: {error}") from None
 
 
@@ -241,6 +247,8 @@ def _fits(array: _Array, dtype: np.dtype[Any]) -> bool:
 def _text(feature: Feature, value: Any) -> str:
     if not isinstance(value, str):
         raise _Problem(f"wanted a text (str), got {_kind(value)}")
+    if not is_storable(value):
+        raise _Problem(_surrogates(value))
     return value
 
 
@@ -316,7 +324,11 @@ def _dtype_text(dtype: np.dtype[Any], array: _Array, weak: bool) -> str:
 
 
 def _task_problem(task: Any) -> str:
-    return f"task: wanted a text (str), got {_kind(task)}"
+    return f"task: {_surrogates(task) if isinstance(task, str) else f'wanted a text (str), got {_kind(task)}'}"
+
+
+def _surrogates(text: str) -> str:
+    return f"wanted a text that UTF-8 can hold, got {text!a}; half characters come from bytes decoded wrongly"
 
 
 def _kind(value: Any) -> str:

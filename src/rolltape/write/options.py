@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from rolltape.errors import UsageError
 from rolltape.format import DepthEncoderConfig, Info, RGBEncoderConfig
 from rolltape.write.frames import NonFinite
@@ -51,12 +53,19 @@ class WriterOptions:
         if self.non_finite not in ("refuse", "keep"):
             raise UsageError("non_finite is unknown.", expected="'refuse' or 'keep'", found=repr(self.non_finite))
         for name in ("commit_every", "queue_frames"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is out of range.", expected="1 or more", found=getattr(self, name))
-        if not 0 <= self.spool_seconds <= _LONGEST_SPOOL_S:
-            raise UsageError(
-                "spool_seconds is out of range.", expected=f"0 to {_LONGEST_SPOOL_S}", found=self.spool_seconds
-            )
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise UsageError(f"{name} is out of range.", expected="1 or more", found=repr(value))
+        for name, kind in (("rgb_encoder", "RGBEncoderConfig"), ("depth_encoder", "DepthEncoderConfig")):
+            if not hasattr(getattr(self, name), "vcodec"):
+                raise UsageError(
+                    f"{name} is not an encoder's settings.",
+                    expected=f'a {kind}, such as {kind}(vcodec="...")',
+                    found=repr(getattr(self, name)),
+                )
+        seconds = self.spool_seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= _LONGEST_SPOOL_S:
+            raise UsageError("spool_seconds is out of range.", expected=f"0 to {_LONGEST_SPOOL_S}", found=repr(seconds))
         if self.on_full not in ("wait", "error"):
             raise UsageError("on_full is unknown.", expected="'wait' or 'error'", found=repr(self.on_full))
 

@@ -72,7 +72,7 @@ class _Moved:
     start: int
 
 
-def pack_videos(root: Path, info: Info, *, durable: bool = True) -> Packed:
+def pack_videos(root: Path, info: Info, *, since: int = 0, durable: bool = True) -> Packed:
     """Join small videos of all cameras.
 
     A video is small below half the size limit of `info.json`. Videos off the frame grid, with other decoder settings
@@ -81,6 +81,8 @@ def pack_videos(root: Path, info: Info, *, durable: bool = True) -> Packed:
     Args:
         root: The dataset's folder, whose lock is held.
         info: The dataset's description.
+        since: The first episode whose videos are looked at. Small ones right before them are taken along, as many as
+            fit into one video, so that many short recordings do not leave many small videos.
         durable: Whether to fsync.
 
     Raises:
@@ -97,7 +99,7 @@ def pack_videos(root: Path, info: Info, *, durable: bool = True) -> Packed:
         units = _units(root, info)
         for key in info.video_features:
             free = first_free(video_folder(root, info, key), ".mp4", _last(units.get(key, ())), info.chunks_size)
-            for run in _runs(root, info, units.get(key, [])):
+            for run in _runs(root, info, _since(root, info, units.get(key, []), since)):
                 path = video_file(info, key, *free)
                 staged.append(root / staging_name(path))
                 spots = _join(run, staged[-1], info, free)
@@ -165,6 +167,23 @@ def _units(root: Path, info: Info) -> dict[str, list[_Unit]]:
 
 def _last(units: Sequence[_Unit]) -> FileNumber | None:
     return max((unit.number for unit in units), default=None)
+
+
+def _since(root: Path, info: Info, units: Sequence[_Unit], since: int) -> list[_Unit]:
+    """Return the videos of the episodes from a number on, and the small ones right before them."""
+    first = next((at for at, unit in enumerate(units) if min(unit.episodes) >= since), len(units))
+    if first == len(units):
+        return []
+    limit = info.video_files_size_in_mb * (1 << 20)
+    room = limit
+    while first > 0:
+        path = root / video_file(info, units[first - 1].key, *units[first - 1].number)
+        size = path.stat().st_size if path.is_file() else limit
+        if size * 2 > limit or size > room:
+            break
+        room -= size
+        first -= 1
+    return list(units[first:])
 
 
 def _runs(root: Path, info: Info, units: Sequence[_Unit]) -> Iterator[list[_Unit]]:

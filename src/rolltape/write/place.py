@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 from rolltape.errors import DatasetExistsError, RolltapeError
@@ -12,18 +14,16 @@ from rolltape.write.takes import refuse_open_takes
 
 __all__ = ["claim"]
 
-_PARTS = (
-    INFO_PATH,
-    "meta",
-    "data",
-    "videos",
-    "images",
-    "README.md",
-    ".gitattributes",
-    ".cache",
-    ".git",
-    ".huggingface",
+_PARTS = (INFO_PATH, "meta", "data", "videos", "images", "README.md", ".gitattributes", ".cache", ".huggingface")
+_OWN = re.compile(
+    r"README\.md|\.gitattributes|\.huggingface/.*|\.cache/huggingface/.*"
+    r"|meta/(info|stats)\.json|meta/(tasks|episodes|episodes_stats)\.jsonl|meta/tasks\.parquet|meta/quantiles\.npz"
+    r"|(meta/episodes|data)/(.*/)?(file-|episode_)\d+\.parquet|videos/(.*/)?(file-|episode_)\d+\.mp4"
+    r"|images/(.*/)?frame[-_]\d+\.(png|tiff?|jpe?g)"
+    r"|(meta|data|videos)/.*" + re.escape(local.TEMPORARY_SUFFIX),
+    re.DOTALL,
 )
+"""The files that a dataset consists of, in any layout; whatever else lies among them belongs to somebody."""
 
 
 def claim(root: Path, *, overwrite: bool = False, durable: bool = True) -> RootLock:
@@ -45,12 +45,12 @@ def claim(root: Path, *, overwrite: bool = False, durable: bool = True) -> RootL
     there = _content(root)
     if there and not (overwrite and _is_dataset(root)):
         raise _taken(root, there)
-    foreign = [name for name in there if name not in _PARTS]
+    foreign = _foreign(root, there)
     if foreign:
         raise DatasetExistsError(
             "The folder holds more than the dataset, so it is not replaced.",
             where=root,
-            found=", ".join(foreign[:8]),
+            found=", ".join(foreign[:8]) + (f" and {len(foreign) - 8} more" if len(foreign) > 8 else ""),
             fix="Move these away, or record into another folder. Nothing was removed.",
         )
     local.make_folder(root, durable=durable)
@@ -73,6 +73,19 @@ def claim(root: Path, *, overwrite: bool = False, durable: bool = True) -> RootL
 
 def _content(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir() if path.name != WORK_FOLDER) if root.is_dir() else []
+
+
+def _foreign(root: Path, there: list[str]) -> list[str]:
+    """Return what is no part of the dataset: other things in the folder, and other files among the dataset's own."""
+    found = [name for name in there if name not in _PARTS]
+    for part in (root / name for name in there if name in _PARTS):
+        for folder, folders, names in os.walk(part) if part.is_dir() and not part.is_symlink() else ():
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            for name in (*names, *links):
+                path = Path(folder, name).relative_to(root).as_posix()
+                if not (_OWN.fullmatch(path) or name in links):
+                    found.append(path)
+    return sorted(found)
 
 
 def _is_dataset(root: Path) -> bool:

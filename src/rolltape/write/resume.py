@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,7 @@ from rolltape.format import (
     data_schema,
     episode_schema,
     parse_features,
+    parse_info,
     require_readable,
     with_defaults,
 )
@@ -71,19 +73,20 @@ def new_info(
             found=str(fps),
             fix="Pass fractional_fps=True if only rolltape shall read the dataset; fps may be a Fraction then.",
         )
-    _check_cameras(parsed)
+    _check_recordable(parsed)
     if not use_videos and any(feature.is_video for feature in parsed.values()):
         raise UsageError(
             "There are video features, but use_videos is False.",
             found=", ".join(name for name, feature in parsed.items() if feature.is_video),
             fix='Give these features the dtype "image", or leave use_videos out.',
         )
-    if chunks_size < 1 or data_files_size_in_mb <= 0 or video_files_size_in_mb <= 0:
-        raise UsageError("The size limits are above 0.")
+    for limit in (chunks_size, data_files_size_in_mb, video_files_size_in_mb):
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+            raise UsageError("The size limits are above 0.", found=repr(limit))
     extra: dict[str, Any] = {}
     if not rate.is_whole and isinstance(fps, Fraction):
         extra["fps_fraction"] = [fps.numerator, fps.denominator]
-    return Info(
+    info = Info(
         fps=int(rate.fps) if rate.is_whole else rate.fps,
         features=parsed,
         chunks_size=chunks_size,
@@ -95,10 +98,52 @@ def new_info(
         tools=tools,
         extra=extra,
     )
+    _check_json({f"feature {name}": feature.to_json() for name, feature in parsed.items()})
+    _check_json({"robot_type": robot_type, "tools": tools})
+    return parse_info(info.to_json_bytes())
 
 
-def _check_cameras(features: Mapping[str, Feature]) -> None:
+def _check_json(parts: Mapping[str, Any]) -> None:
+    """Refuse what `info.json` cannot hold before the first frame, not with the first episode."""
+    for name, part in parts.items():
+        try:
+            json.dumps(part, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise FormatError(
+                "info.json cannot hold this.",
+                where=name,
+                expected="texts, finite numbers, lists and mappings",
+                found=str(error),
+            ) from None
+
+
+_LONGEST_CAMERA = 200
+"""Bytes of a camera's name, which becomes part of file names; file systems allow 255."""
+
+
+def _check_recordable(features: Mapping[str, Feature]) -> None:
     for feature in features.values():
+        if feature.name == "task":
+            raise FormatError(
+                "The feature's name cannot be used.",
+                where="feature task",
+                found="task, which is what an item calls the text of its task",
+                fix="Give the text as add_frame(frame, task=...), or the feature another name.",
+            )
+        if feature.is_string and feature.shape != (1,):
+            raise FormatError(
+                "A text is one value.",
+                where=f"feature {feature.name}",
+                expected="shape [1]",
+                found=f"shape {list(feature.shape)}",
+            )
+        if feature.is_camera and len(feature.name.encode()) > _LONGEST_CAMERA:
+            raise FormatError(
+                "The camera's name is too long for a file's name.",
+                where=f"feature {feature.name}",
+                expected=f"at most {_LONGEST_CAMERA} bytes",
+                found=f"{len(feature.name.encode())} bytes",
+            )
         if feature.is_camera and feature.hwc[2] != (1 if feature.is_depth else 3):
             raise FormatError(
                 "A camera's number of channels cannot be recorded.",

@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from rolltape.errors import ClosedError, CommitError, EncodeError, EpisodeError, RolltapeError
+from rolltape.format import parse_info
 from rolltape.format.paths import INFO_PATH, WORK_FOLDER
 from rolltape.store import INTENT_FILE, Intent, RootLock, local
 from rolltape.write.cameras import EncoderSettings
@@ -49,6 +51,7 @@ class Session:
         self.is_stuck = False
         self._lock = lock
         self._later: list[str] = []
+        self._first_episode = state.info.total_episodes
 
     @property
     def total_episodes(self) -> int:
@@ -114,6 +117,14 @@ class Session:
             if self.state.info.total_episodes == 0 and not (self.root / INFO_PATH).exists():
                 self.written += commit_info(self.root, self.state, durable=self.options.is_durable)
 
+    def change_info(self, changes: Mapping[str, Any]) -> None:
+        """Change size limits; on the disk at once where there is an `info.json`."""
+        changed = self.state.replace(info=parse_info(self.state.info.replace(**changes).to_json()))
+        if self.state.info.total_episodes:
+            with self._changing():
+                self.written += commit_info(self.root, changed, durable=self.options.is_durable)
+        self.state = changed
+
     def add_field(self, name: str, dtype: str) -> None:
         """Give all episode rows one more column; nothing happens where it is there with this type."""
         known = self.state.fields.get(name)
@@ -129,11 +140,12 @@ class Session:
                 found=dtype,
             )
 
-    def pack(self, *, keep_old: bool) -> int:
-        """Join small videos, and return how many were joined."""
+    def pack(self, *, keep_old: bool, everything: bool) -> int:
+        """Join small videos, of this session or of the whole dataset, and return how many were joined."""
         with self._changing():
             self._remove_later()
-            packed = pack_videos(self.root, self.state.info, durable=self.options.is_durable)
+            since = 0 if everything else self._first_episode
+            packed = pack_videos(self.root, self.state.info, since=since, durable=self.options.is_durable)
             self.written += packed.written
             self._later += packed.old
             if packed.joined:

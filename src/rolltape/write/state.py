@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rolltape.errors import FormatError
 from rolltape.format import Info, Tasks, data_schema, episode_schema
 from rolltape.format.paths import FileNumber, following, numbered_files, video_file
 from rolltape.write.hot import HotFile
@@ -44,7 +45,13 @@ class State:
 
     @classmethod
     def new(cls, info: Info, fields: Mapping[str, str]) -> State:
-        """Return the state of a dataset without episodes."""
+        """Return the state of a dataset without episodes.
+
+        Raises:
+            FormatError: If a field's name or type cannot be used.
+        """
+        if not isinstance(fields, Mapping):
+            raise FormatError("The episode fields are not a mapping.", expected="name to type", found=repr(fields))
         return cls(
             info=info,
             tasks=Tasks(),

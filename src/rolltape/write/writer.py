@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
-from rolltape.errors import ClosedError, CommitError, EpisodeError, RolltapeError
-from rolltape.format import DepthEncoderConfig, Feature, Info, RGBEncoderConfig, Tasks, require_readable
+from rolltape.errors import ClosedError, CommitError, EpisodeError, RolltapeError, UsageError
+from rolltape.format import (
+    DepthEncoderConfig,
+    Feature,
+    Info,
+    RGBEncoderConfig,
+    Tasks,
+    field_type,
+    require_readable,
+)
 from rolltape.store import RootLock
 from rolltape.write import exits
 from rolltape.write.episode import Episode, checked_fields, field_dtype, prepare
@@ -28,6 +38,21 @@ from rolltape.write.takes import RecoveredTake, Recovery, settle_takes
 
 __all__ = ["Writer"]
 
+_P = ParamSpec("_P")
+
+
+def _in_turn(method: Callable[Concatenate[Writer, _P], None]) -> Callable[Concatenate[Writer, _P], None]:
+    """Let one thread at a time change the open take: of two frames in one place, one would be lost silently."""
+
+    @wraps(method)
+    def call(self: Writer, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
+        if self._pid != os.getpid():
+            self._require_open()  # refuses: a forked process has no encoders
+        with self._turn:
+            method(self, *args, **kwargs)
+
+    return call
+
 
 class Writer:
     """Records episodes into a LeRobotDataset v3.0.
@@ -35,7 +60,8 @@ class Writer:
     `save_episode` returns when the episode is on the disk and every reader sees it. Nothing has to be closed for that;
     `finalize` only joins the small videos. Made by `create` or `resume`.
 
-    One thread at a time may call it.
+    Calls from several threads take turns. A writer that is not closed is closed at the end of the process, also when
+    SIGTERM ends it (while no other handler is set).
 
     Attributes:
         root: The dataset's folder.
@@ -63,6 +89,7 @@ class Writer:
         self._sealed: Episode | None = None
         self._closed = False
         self._pid = os.getpid()
+        self._turn = threading.RLock()
         exits.watch(self)
 
     @classmethod
@@ -215,7 +242,7 @@ class Writer:
         """
         path = Path(root)
         if recover not in ("keep", "drop", "ask"):
-            raise ValueError(f"recover is 'keep', 'drop' or 'ask', not {recover!r}")
+            raise UsageError("recover is unknown.", expected="'keep', 'drop' or 'ask'", found=repr(recover))
         lock = open_for_resume(path)
         try:
             recovered = settle_takes(path, lock, recover)
@@ -307,6 +334,7 @@ class Writer:
         """Whether the writer is closed."""
         return self._closed
 
+    @_in_turn
     def add_frame(self, frame: Mapping[str, Any], task: str | None = None) -> None:
         """Add one frame to the open episode, opening one if there is none.
 
@@ -333,6 +361,7 @@ class Writer:
             take = self._opened(values)
         take.add(values, text)
 
+    @_in_turn
     def save_episode(self, fields: Mapping[str, Any] | None = None) -> None:
         """End the open episode and make it part of the dataset.
 
@@ -366,6 +395,7 @@ class Writer:
             saved, self._sealed, self._take = self._sealed, None, None
         self._report_clipping(saved)
 
+    @_in_turn
     def discard_episode(self) -> None:
         """Throw the open episode away. The saved ones are not touched; without an open one this does nothing."""
         self._require_open()
@@ -387,7 +417,7 @@ class Writer:
         Raises:
             OSError: If the disk does not take the rest of it.
         """
-        with deferred():
+        with self._turn, deferred():
             take, self._take, self._sealed = self._take, None, None
             if take is None:
                 return 0
@@ -413,6 +443,32 @@ class Writer:
         with deferred():
             self._session.add_field(name, dtype)
 
+    def change_info(
+        self,
+        *,
+        chunks_size: int | None = None,
+        data_files_size_in_mb: float | None = None,
+        video_files_size_in_mb: float | None = None,
+    ) -> None:
+        """Change the size limits for what is written from now on. Files that are there stay as they are.
+
+        Args:
+            chunks_size: Files in one chunk folder.
+            data_files_size_in_mb: Size limit of a data file, MiB.
+            video_files_size_in_mb: Size limit of a packed video, MiB.
+
+        Raises:
+            FormatError: A limit is not above 0.
+        """
+        self._require_open()
+        changes = {
+            "chunks_size": chunks_size,
+            "data_files_size_in_mb": data_files_size_in_mb,
+            "video_files_size_in_mb": video_files_size_in_mb,
+        }
+        with deferred():
+            self._session.change_info({name: value for name, value in changes.items() if value is not None})
+
     def flush(self) -> None:
         """Commit the episodes of an open group now. Without `commit_every` there is nothing to do.
 
@@ -434,12 +490,13 @@ class Writer:
         """
         self.flush()
         with deferred():
-            return self._session.pack(keep_old=keep_old)
+            return self._session.pack(keep_old=keep_old, everything=True)
 
     def finalize(self) -> None:
-        """Commit what is saved, join the small videos, and close. Calling it again does nothing.
+        """Commit what is saved, join the small videos of this recording, and close. Calling it again does nothing.
 
-        Frames that were added and not saved are discarded, with a warning.
+        Readers that opened the dataset before find the small videos gone and have to open it again. Frames that were
+        added and not saved are discarded, with a warning.
 
         Raises:
             CommitError: The files could not be written; what was committed before is whole.
@@ -452,7 +509,7 @@ class Writer:
             self.flush()
             with deferred():
                 self._session.write_info()
-            self.pack()
+                self._session.pack(keep_old=False, everything=False)
             self._session.state.statistics.warn()
         finally:
             self.close()
@@ -553,6 +610,8 @@ class Writer:
         )
 
     def _checked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(fields, Mapping):
+            raise EpisodeError("The episode's fields are not a mapping.", found=type(fields).__name__)
         new = {
             name: field_dtype(name, value)
             for name, value in fields.items()
@@ -560,6 +619,8 @@ class Writer:
         }
         known = {name: value for name, value in fields.items() if name in self._session.state.fields or name in new}
         values = checked_fields(known, {**self._session.state.fields, **new})
+        for name, dtype in new.items():
+            field_type(name, dtype)  # all names before the first column
         for name, dtype in new.items():
             self.add_episode_field(name, dtype)
         return values
@@ -570,7 +631,7 @@ class Writer:
             warnings.warn(
                 f"{name}: {pixels} pixels of episode {saved.index} are outside {depth.depth_min} to {depth.depth_max} "
                 "m, which is what its video can hold, and were clipped; see DepthEncoderConfig.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _warn_of_unsaved(self) -> None:
