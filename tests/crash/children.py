@@ -14,7 +14,7 @@ from typing import Any, Literal
 from crash.faults import Layer, Operation, watched
 from crash.story import Progress, Teller, tell
 
-__all__ = ["EXIT", "start", "tell_and_exit"]
+__all__ = ["EXIT", "quiet", "start", "tell_and_exit"]
 
 EXIT = 77
 """The exit status of a process that was stopped at its operation."""
@@ -39,7 +39,7 @@ def tell_and_exit(
     encoder: str,
 ) -> None:
     """Tell the story up to an operation, then end the process at once; `report` gets how far it had come."""
-    _quiet(report)
+    quiet(report)
     teller = Teller()
 
     def leave(operation: Operation) -> None:
@@ -66,7 +66,7 @@ def tell_and_exit(
     report.write_bytes(pickle.dumps((teller.progress, None)))
 
 
-def _quiet(report: Path) -> None:
+def quiet(report: Path) -> None:
     """What encoders and warnings print goes to a file beside the report."""
     log = os.open(report.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)

@@ -68,11 +68,12 @@ def tree_digest(root: Path, *, open_takes: bool = True) -> str:
 
     Args:
         root: The folder.
-        open_takes: Whether the content of videos that are being written counts: how much of it is there at a moment
-            is up to the encoder.
+        open_takes: Whether open takes count: how much of one is there at a moment is up to threads and encoders.
     """
     total = hashlib.sha256()
     for folder, folders, names in sorted(os.walk(root)):
+        if not open_takes and Path(folder).name == ".rolltape":
+            folders.clear()
         folders.sort()
         total.update(f"{os.path.relpath(folder, root)}/\n".encode())
         for name in sorted(names):
@@ -138,12 +139,22 @@ def _halves(operation: Operation, arguments: tuple[Any, ...]) -> Iterator[tuple[
         data = bytes(arguments[1])
         yield "empty", lambda copy: _write(copy / operation.path, b"")
         yield "half", lambda copy: _write(copy / operation.path, data[: len(data) // 2])
+    elif operation.name == "append_file":
+        added = bytes(arguments[1])
+        yield "half", lambda copy: _append(copy / operation.path, added[: len(added) // 2])
+    elif operation.name == "allocate_file":
+        yield "half", lambda copy: _write(copy / operation.path, bytes(int(arguments[1]) // 2))
     elif operation.name == "remove_tree":
         yield "half", lambda copy: _remove_half(copy / operation.path)
 
 
 def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
+
+
+def _append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
 
 
 def _remove_half(path: Path) -> None:

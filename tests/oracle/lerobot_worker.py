@@ -140,6 +140,14 @@ class Worker:
         dataset, _ = self.recordings.pop(handle)
         dataset.finalize()
 
+    def append(self, root: str, frames: list[dict[str, Any]], rgb: dict[str, Any]) -> None:
+        """Resume a dataset, record one episode of given frames, and end the recording."""
+        dataset = LeRobotDataset.resume(REPO, root=root, rgb_encoder=RGBEncoderConfig(**rgb))
+        for frame in frames:
+            dataset.add_frame(frame)
+        dataset.save_episode()
+        dataset.finalize()
+
     def definition(self, recipe: str, episode: int) -> Any:
         """The reference's statistics of an episode's frames, computed in float64.
 
