@@ -75,14 +75,16 @@ def test_killed_at_random_times(tmp_path: Path, encoder: str, spool: float) -> N
             process.join()
         progress, waiting, stated, worst = board.read()
         board.close()
+        shutil.copytree(root, tmp_path / "as-killed")
         try:
             verify(root, progress.possible)
             takes = recover_once(root, progress, recover="keep", encoder=encoder)
             losses.add(progress, takes, waiting, 0.2 if spool else stated, max(0.0, worst - 1 / RATE))
         except BaseException as error:
-            error.add_note(f"kill {number}, seed {seed}, {progress}")
+            error.add_note(f"kill {number}, seed {seed}, {progress}, folder as it was killed: {tmp_path / 'as-killed'}")
             raise
         shutil.rmtree(root)
+        shutil.rmtree(tmp_path / "as-killed")
     report(f"soak-kills-{encoder}-{'spool' if spool else 'plain'}", began, losses)
 
 

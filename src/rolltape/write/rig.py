@@ -64,6 +64,8 @@ class Rig:
         self._keeper = Keeper(durable=options.is_durable)
         self._number = max(take_numbers(root), default=-1) + 1
         self._rings: dict[str, Ring] = {}
+        # The first array makes pyarrow import pandas where that is installed: a second in which no row gets to the disk.
+        pa.array([], pa.string())
         if options.spool_seconds:
             try:
                 for feature in form.cameras:
