@@ -24,7 +24,6 @@ from rolltape.video.options import (
     exists,
     take_options,
 )
-from rolltape.video.pace import Pace
 from rolltape.video.planes import plane_array
 from rolltape.video.trial import LAG_FRAMES, LAGGING, held_frames, open_context, try_open, working, works
 
@@ -212,7 +211,7 @@ class VideoEncoder:
         self.taken = 0
         self.delay_frames = config.delay_frames if fragmented else None
         self.piece_frames = max(1, int(rate.fraction * _PIECE_S)) if fragmented else 0
-        self._pace = Pace() if fragmented and config.name in LAGGING else None
+        self._lags = fragmented and config.name in LAGGING
         self._lock = threading.Lock()
         self._reformatter = VideoReformatter()
         self._open = True
@@ -256,11 +255,9 @@ class VideoEncoder:
             frame = self._depth(picture) if self.encoder.depth else self._colour(picture)
             frame.pts, frame.time_base = self.frames, 1 / self.rate.fraction
             try:
-                if self._pace is not None:
-                    self._pace.wait()
-                self._mux(packets := self._encoder.encode(frame))
-                if self._pace is not None:
-                    self._keep_up(self._pace, len(packets))
+                self._mux(self._encoder.encode(frame))
+                if self._lags:
+                    self._keep_up()
             except (av.error.FFmpegError, OSError) as error:
                 raise self._failed(error) from error
             self.frames += 1
@@ -327,12 +324,13 @@ class VideoEncoder:
             "flush_packets": "1",
         }
 
-    def _keep_up(self, pace: Pace, packets: int) -> None:
-        """Slow down an encoder that falls behind; drain it and go on with a new one before it holds too much."""
+    def _keep_up(self) -> None:
+        """Before an encoder that has fallen behind holds too much: drain it, and go on with a new one."""
         assert self.delay_frames is not None
-        held = self.frames + 1 - self.taken
-        pace.saw(packets > 0 or held <= self.delay_frames - LAG_FRAMES)
-        if held <= self.delay_frames:
+        done, g = self.frames + 1, self.encoder.config.g or 0
+        # Short groups of pictures stay in step: then drained a little early, where a keyframe is due anyway.
+        early = g if 1 < g < LAG_FRAMES and done % g == 0 else 0
+        if done - self.taken <= self.delay_frames - early:
             return
         self._mux(list(self._encoder.encode(None)))
         self._encoder = open_context(
@@ -359,7 +357,7 @@ class VideoEncoder:
     def _mux(self, packets: list[Any]) -> None:
         for packet in packets:
             packet.duration = 1  # in the encoder's time base, one frame: the last frame has a duration too
-            if self._pace is not None:  # of one encoder and the next: AV1 is shown in the order of its packets
+            if self._lags:  # of one encoder and the next: AV1 is shown in the order of its packets
                 packet.stream, packet.dts = self._stream, packet.pts
             self._container.mux(packet)
             self.taken += 1
