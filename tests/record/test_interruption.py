@@ -173,6 +173,10 @@ def test_A17_a_killed_command_loses_only_the_open_episode(tmp_path: Path) -> Non
     process.kill()
     process.communicate(timeout=60)
     assert rolltape.open(root).num_episodes == 1
+    recovery = [COMMAND[0], "-m", "rolltape", "recover", str(root), "--keep", "--json"]
+    recovered = subprocess.run(recovery, capture_output=True, text=True, check=True, timeout=120)
+    kept = [one for one in json.loads(recovered.stdout)["takes"] if one["action"] == "kept"]
+    assert rolltape.open(root).num_episodes == 1 + len(kept)
     again = [*COMMAND, *(flag for flag in FLAGS if "num_episodes" not in flag and "realtime" not in flag)]
     done = subprocess.run(
         [*again, f"--dataset.root={root}", "--dataset.num_episodes=1", "--resume=true", "--json"],
@@ -182,5 +186,5 @@ def test_A17_a_killed_command_loses_only_the_open_episode(tmp_path: Path) -> Non
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["total_episodes"] == 2
+    assert json.loads(done.stdout)["total_episodes"] == 2 + len(kept)
     assert rolltape.check.run(root, deep=True).ok

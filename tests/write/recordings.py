@@ -134,3 +134,8 @@ def check_whole(root: Path, episodes: int, frames: int, cameras: Iterable[str] =
 def leftovers(root: Path) -> list[str]:
     """What is in the work folder, if it is there."""
     return sorted(os.listdir(root / ".rolltape")) if (root / ".rolltape").exists() else []
+
+
+def recovered_marks(root: Path) -> list[bool]:
+    """For each episode, whether it was brought back after a kill."""
+    return [bool(mark) for mark in rows(root).column("rolltape/recovered").to_pylist()]

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from rolltape.errors import ClosedError, CommitError, EncodeError
+from rolltape.errors import ClosedError, CommitError, EncodeError, OpenTakeError
 from rolltape.store import Intent, local
 from rolltape.write import Writer, cameras, commit, session
 from rolltape.write import writer as writer_module
@@ -31,6 +31,7 @@ from write.recordings import (
     files,
     frame,
     leftovers,
+    recovered_marks,
     snapshot,
 )
 
@@ -181,13 +182,21 @@ def test_a_slow_encoder_makes_the_caller_wait_and_drops_nothing(
 MUTATIONS = ("write_file", "rename", "link", "fsync_file", "fsync_folder", "make_folder")
 
 
+def is_of_a_take(*paths: Any) -> bool:
+    """Whether an operation concerns the open take alone, or comes from the threads that keep it."""
+    background = threading.current_thread() is not threading.main_thread()
+    return background or any("takes" in Path(path).parts for path in paths if isinstance(path, (str, os.PathLike)))
+
+
 @contextmanager
 def failing(operation: str, which: int) -> Iterator[list[int]]:
-    """Let one call of a file-system operation fail; the list has the number of calls."""
+    """Let one call of a file-system operation of a commit fail; the list has the number of calls."""
     real = getattr(local, operation)
     calls = [0]
 
     def fail(*args: Any, **options: Any) -> Any:
+        if is_of_a_take(*args):
+            return real(*args, **options)
         calls[0] += 1
         if calls[0] == which + 1:
             raise OSError(28, "No space left on device", str(args[0]))
@@ -276,8 +285,9 @@ def test_a_group_that_fails_keeps_its_other_episodes(tmp_path: Path) -> None:
     check_whole(root, 3, 7)
 
 
+@pytest.mark.parametrize("recover", ["drop", "keep"])
 def test_rolling_back_that_fails_too_is_finished_by_the_next_writer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recover: Literal["drop", "keep"]
 ) -> None:
     """The disk goes away in the middle of a commit; what is on it afterwards is put right when it is opened again."""
     root = tmp_path / "set"
@@ -290,7 +300,7 @@ def test_rolling_back_that_fails_too_is_finished_by_the_next_writer(
     calls = iter(range(1000))
 
     def gone(source: Path, target: Path) -> None:
-        if next(calls) >= 4:
+        if not is_of_a_take(source, target) and next(calls) >= 4:
             raise OSError(5, "Input/output error")
         real(source, target)
 
@@ -302,16 +312,21 @@ def test_rolling_back_that_fails_too_is_finished_by_the_next_writer(
     writer.close()
     monkeypatch.undo()
     assert Intent.read(root) is not None
-    with Writer.resume(root, durability="relaxed") as again:
-        assert snapshot(root) == before
+    with pytest.raises(OpenTakeError, match="3 frames"):
+        Writer.resume(root, durability="relaxed")
+    with Writer.resume(root, recover, durability="relaxed") as again:
+        kept = recover == "keep"
+        assert kept or snapshot(root) == before
+        assert [one.frames for one in again.recovered] == ([3] if kept else [0])
         add(again, 4)
         again.save_episode()
-    check_whole(root, 2, 6)
+    check_whole(root, *((3, 9) if kept else (2, 6)))
 
 
+@pytest.mark.parametrize("recover", ["drop", "keep"])
 @pytest.mark.parametrize("stop", range(7))
 def test_a_commit_that_was_stopped_is_finished_or_taken_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int, recover: Literal["drop", "keep"]
 ) -> None:
     """The process is gone after so many renames: info.json is old, and made new where the episode row is in place."""
     root = tmp_path / "set"
@@ -327,7 +342,7 @@ def test_a_commit_that_was_stopped_is_finished_or_taken_back(
         """Stands for a process that is not there any more."""
 
     def stopping(source: Path, target: Path) -> None:
-        if next(calls) > stop:
+        if not is_of_a_take(source, target) and next(calls) > stop:
             raise Gone
         real(source, target)
 
@@ -340,12 +355,16 @@ def test_a_commit_that_was_stopped_is_finished_or_taken_back(
     writer._session._lock.release()
     writer._closed = True
     is_committed = stop >= 6
-    with Writer.resume(root, durability="relaxed") as again:
+    with Writer.resume(root, recover, durability="relaxed") as again:
+        assert [one.frames for one in again.recovered] == ([] if is_committed else [3] if recover == "keep" else [0])
+        is_kept = not is_committed and recover == "keep"
+        is_committed = is_committed or is_kept
         assert again.total_episodes == (2 if is_committed else 1)
         if not is_committed:
             assert snapshot(root) == before
         assert leftovers(root) == ["owner.json"]
         check_whole(root, *((2, 5) if is_committed else (1, 2)))
+        assert recovered_marks(root) == ([False, is_kept] if is_committed else [False])
         add(again, 1)
         again.save_episode()
     check_whole(root, *((3, 6) if is_committed else (2, 3)))

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "record": ("rolltape.cli.record:record", "Record episodes with a robot or a simulated scene."),
     "info": ("rolltape.cli.info:info", "Say what a dataset holds: episodes, features, cameras, tasks, sizes."),
     "check": ("rolltape.cli.check:check", "Look for faults in a dataset. Nothing is changed."),
+    "recover": ("rolltape.cli.recover:recover", "Bring back the episode that a killed recording left, or drop it."),
     "pack": ("rolltape.cli.pack:pack", "Join the small video files that recording leaves."),
     "doctor": ("rolltape.cli.doctor:doctor", "Look at this machine: codecs, rendering, cameras, disk."),
     "version": ("rolltape.cli.version:version", "Print the version."),

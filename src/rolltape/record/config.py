@@ -109,7 +109,10 @@ class DatasetConfig:
         rgb_encoder: How colour pictures are encoded.
         depth_encoder: How depth pictures are encoded.
         streaming_encoding: Encode while recording. Always so here.
-        encoder_queue_maxsize: Frames per camera that may wait for the encoder. When it is full, a simulator waits.
+        encoder_queue_maxsize: Frames per camera that may wait in memory for the encoder, where there is no spool. When
+            it is full, a simulator waits, and a robot's episode ends with an error.
+        spool_seconds: Seconds of pictures that may wait on the disk for the encoder instead; a killed process does not
+            lose them. 10 for a real robot and 0, none, for a simulated one, when left out.
         encoder_threads: Threads of each encoder; the codec's own choice when left out.
         no_stamp: Leave the name as it is. Set it to false to append date and time, as lerobot-record does.
         interrupted: What becomes of an episode that Ctrl-C cuts short: `discard` it or `save` it.
@@ -135,6 +138,7 @@ class DatasetConfig:
     depth_encoder: DepthEncoderConfig = field(default_factory=DepthEncoderConfig)
     streaming_encoding: bool = True
     encoder_queue_maxsize: int = 30
+    spool_seconds: float | None = None
     encoder_threads: int | None = None
     no_stamp: bool = True
     interrupted: Literal["discard", "save"] = "discard"
@@ -164,6 +168,8 @@ class DatasetConfig:
         )
         threads = self.encoder_threads
         _require(threads is None or threads >= 1, "dataset.encoder_threads", "1 or more", threads)
+        spool = self.spool_seconds
+        _require(spool is None or 0 <= spool <= 3600, "dataset.spool_seconds", "seconds, 0 to 3600", spool)
         if self.push_to_hub:
             raise UsageError(
                 "This version records to the disk and does not upload.",

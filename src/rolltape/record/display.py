@@ -71,6 +71,8 @@ class StatusLine:
             case Began():
                 self._fps = float(event.fps)
                 self._line(_opening(event))
+                if event.loss_s is not None:
+                    self._line(_loss(event))
             case EpisodeSaved(result):
                 bell = "\a" if self._bell and self._live else ""
                 rate = "" if result.measured_fps is None else f", {result.measured_fps:.1f} Hz, {result.late} late"
@@ -119,6 +121,11 @@ def _opening(event: Began) -> str:
     cameras = ", ".join(name.removeprefix("observation.images.") for name in event.cameras) or "none"
     added = f", after {event.existing} that are there" if event.existing else ""
     return f"recording {event.episodes} episodes at {event.fps:g} Hz{added}; cameras: {cameras}; into {event.root}"
+
+
+def _loss(event: Began) -> str:
+    spool = f"; a slow encoder has {event.spool_s:g} s of room on the disk" if event.spool_s else ""
+    return f"if this is killed, at most {event.loss_s:.1f} s of the open episode are lost (rolltape recover){spool}"
 
 
 def _judgement(success: bool | None) -> str:

@@ -34,6 +34,8 @@ class Began:
         cameras: The names of the camera features.
         episodes: How many episodes are to be recorded.
         existing: How many the dataset held before.
+        loss_s: How many seconds of the open episode are lost at most if the process is killed.
+        spool_s: How many seconds of pictures may wait on the disk for an encoder.
     """
 
     root: Path
@@ -42,6 +44,8 @@ class Began:
     cameras: tuple[str, ...]
     episodes: int
     existing: int
+    loss_s: float | None = None
+    spool_s: float = 0
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,9 @@ from rolltape.record.summary import EpisodeResult, Summary, read_back
 
 __all__ = ["record"]
 
+_SPOOL_S = 10
+"""Seconds of pictures for which the spool of a real robot has room."""
+
 _SUCCESS = {"success": "bool"}
 _PACE = {"measured_fps": "float64", "worst_interval_s": "float64"}
 
@@ -65,6 +68,9 @@ def record(
     Raises:
         UsageError: The config does not make sense.
         DatasetExistsError: There is a dataset already, and `resume` is not set.
+        OpenTakeError: A recording that was killed left an open episode; `rolltape recover` keeps or drops it.
+        EncodeError: A camera's encoder failed, or a robot's fell too far behind; what was recorded of the episode is
+            left for `rolltape recover`.
         RecordError: An episode had no frames, or `strict_rate` is set and the rate was not kept.
 
     Example:
@@ -105,6 +111,12 @@ class _Session:
     def dataset(self) -> DatasetConfig:
         return self.config.dataset
 
+    @property
+    def spool_seconds(self) -> float:
+        """How long a spool there is: a robot does not wait for an encoder, a simulator can."""
+        asked = self.dataset.spool_seconds
+        return (0 if self.robot.simulated else _SPOOL_S) if asked is None else asked
+
     def run(self) -> Summary:
         began, root = time.perf_counter(), self.dataset.folder
         with self._writer(root) as writer:
@@ -112,7 +124,16 @@ class _Session:
             features = self._features()
             cameras = tuple(name for name in features if features[name]["dtype"] in ("video", "image"))
             self.emit(
-                Began(root, self.dataset.repo_id, self.robot.fps, cameras, self.dataset.num_episodes, self.existing)
+                Began(
+                    root,
+                    self.dataset.repo_id,
+                    self.robot.fps,
+                    cameras,
+                    self.dataset.num_episodes,
+                    self.existing,
+                    loss_s=writer.stated_loss_s.max,
+                    spool_s=self.spool_seconds,
+                )
             )
             recorder = Recorder(
                 self.robot,
@@ -163,6 +184,8 @@ class _Session:
             "depth_encoder": dataset.depth_encoder,
             "encoder_threads": dataset.encoder_threads,
             "queue_frames": dataset.encoder_queue_maxsize,
+            "spool_seconds": self.spool_seconds,
+            "on_full": "wait" if self.robot.simulated else "error",
         }
         if self.config.resume:
             # Encoder settings that were not given are those of the dataset.

@@ -146,5 +146,5 @@ class Recorder:
     def __exit__(self, kind: object, *rest: object) -> None:
         if kind is None:
             self.close()
-        elif self._frames:
+        elif self._frames and not self.writer.take_failed:  # such a take is left for recovery by the writer
             self.discard()

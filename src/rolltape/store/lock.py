@@ -75,6 +75,22 @@ class RootLock:
             raise
         self._descriptor, self._pid = descriptor, os.getpid()
 
+    def refuse_held(self) -> None:
+        """Refuse to go on while another writer holds the lock. Nothing is changed, the lock is not taken.
+
+        Raises:
+            LockedError: If one does; the message names it.
+            DatasetNotFoundError: If there is no such folder.
+        """
+        try:
+            descriptor = os.open(self.root, os.O_RDONLY)
+        except FileNotFoundError as error:
+            raise DatasetNotFoundError("There is no such folder.", where=self.root) from error
+        try:
+            self._lock(descriptor, shared=True)
+        finally:
+            os.close(descriptor)
+
     def release(self) -> None:
         """Give the lock back and remove the owner's name; `.rolltape` goes with it when nothing else is in it."""
         if self._descriptor is None:
@@ -89,11 +105,11 @@ class RootLock:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _lock(self, descriptor: int) -> None:
+    def _lock(self, descriptor: int, *, shared: bool = False) -> None:
         if fcntl is None:  # pragma: no cover - Windows has no flock
             return
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise

@@ -64,8 +64,7 @@ class Rig:
         self._keeper = Keeper(durable=options.is_durable)
         self._number = max(take_numbers(root), default=-1) + 1
         self._rings: dict[str, Ring] = {}
-        # The first array makes pyarrow import pandas where that is installed: a second in which no row gets to the disk.
-        pa.array([], pa.string())
+        _load(form)
         if options.spool_seconds:
             try:
                 for feature in form.cameras:
@@ -218,3 +217,14 @@ class Rig:
 
 def _file_name(feature: Feature) -> str:
     return f"{feature.name}.pictures" if feature.is_image else f"{feature.name}.mp4"
+
+
+def _load(form: FrameForm) -> None:
+    """Import now what the take's threads need: later it could be a second in which nothing gets to the disk."""
+    pa.array([], pa.string())  # pyarrow's first array imports pandas, where that is installed
+    if form.cameras:
+        pass
+    if any(feature.is_image for feature in form.cameras):
+        import PIL.Image
+
+        PIL.Image.init()

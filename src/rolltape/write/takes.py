@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rolltape.errors import EpisodeError, FormatError, OpenTakeError, UsageError
+from rolltape.errors import EpisodeError, FormatError, OpenTakeError, RolltapeError, UsageError
 from rolltape.format import Feature, Info, parse_info
 from rolltape.format.paths import INFO_PATH
 from rolltape.store import Intent, RootLock
@@ -15,7 +17,7 @@ from rolltape.write.change import staging_name
 from rolltape.write.episode import checked_fields, field_dtype, prepare
 from rolltape.write.left_take import LeftTake
 from rolltape.write.options import WriterOptions
-from rolltape.write.recover import is_finished
+from rolltape.write.recover import empty_work_folder, is_finished
 from rolltape.write.resume import load_state, open_for_resume
 from rolltape.write.session import Session
 from rolltape.write.state import State
@@ -171,7 +173,7 @@ def settle_takes(root: Path, lock: RootLock, recover: Recovery) -> list[Recovere
     """Do with the open takes as a `recover` argument says, before a dataset is written to. The lock is held.
 
     Raises:
-        OpenTakeError: If there are some, and `recover` is "ask".
+        OpenTakeError: If `recover` is "ask", and something of them can be brought back.
     """
     takes = find_takes(root)
     if recover == "keep":
@@ -179,16 +181,19 @@ def settle_takes(root: Path, lock: RootLock, recover: Recovery) -> list[Recovere
     if recover == "drop":
         return _dropped(root, takes)
     refuse_open_takes(root, takes)
-    return []
+    for take in takes:
+        warnings.warn(f"{take}; it is removed.", stacklevel=4)
+    return _dropped(root, takes)
 
 
 def refuse_open_takes(root: Path, takes: Sequence[OpenTake] | None = None) -> None:
-    """Refuse to go on while there are open takes.
+    """Refuse to go on while there are open takes of which something can be brought back.
 
     Raises:
         OpenTakeError: If there are; the message lists them.
     """
     takes = find_takes(root) if takes is None else takes
+    takes = [take for take in takes if take.frames or take.problem is not None]
     if takes:
         raise OpenTakeError(
             "A recording that was killed left an open episode here."
@@ -203,12 +208,23 @@ def refuse_open_takes(root: Path, takes: Sequence[OpenTake] | None = None) -> No
 
 
 def _dropped(root: Path, takes: Sequence[OpenTake]) -> list[RecoveredTake]:
+    done = []
     for take in takes:
         remove_take(root / TAKES_FOLDER / str(take.n))
-    return [RecoveredTake(take, reason="dropped as told") for take in takes]
+        done.append(RecoveredTake(take, reason="dropped as told" if take.frames else "nothing is left of it"))
+    return done
 
 
 def _kept(root: Path, lock: RootLock, takes: Sequence[OpenTake]) -> list[RecoveredTake]:
+    try:
+        return _kept_one_by_one(root, lock, takes)
+    finally:
+        with contextlib.suppress(OSError, RolltapeError):
+            if Intent.read(root) is None:
+                empty_work_folder(root)
+
+
+def _kept_one_by_one(root: Path, lock: RootLock, takes: Sequence[OpenTake]) -> list[RecoveredTake]:
     done: list[RecoveredTake] = []
     session: Session | None = None
     for take in takes:

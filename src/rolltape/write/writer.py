@@ -311,6 +311,15 @@ class Writer:
         return self.episode_frames > 0
 
     @property
+    def take_failed(self) -> bool:
+        """Whether the open episode was ended by a failing camera, encoder or disk.
+
+        What there is of it can be saved, discarded, or left for recovery (`leave_episode`). A `with` block that an
+        error leaves does the last.
+        """
+        return self._take is not None and self._take.frames > 0 and self._take.has_failed
+
+    @property
     def waiting(self) -> dict[str, int]:
         """How many frames wait for each camera's encoder."""
         return {} if self._take is None else self._take.waiting
@@ -547,7 +556,7 @@ class Writer:
         """Close after an error in the `with` block, without hiding that error behind another one."""
         try:
             if not self._closed:
-                if self._take is not None and self._take.has_failed and self._take.frames:
+                if self.take_failed:
                     frames = self.leave_episode()
                     warnings.warn(
                         f"{frames} frames of the take that failed are kept; `rolltape recover {self.root}` says what "
