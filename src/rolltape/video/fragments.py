@@ -27,7 +27,8 @@ __all__ = ["gather"]
 _BASE, _ENTRY, _DURATION, _SIZE, _FLAGS, _BASE_IS_MOOF = 0x1, 0x2, 0x8, 0x10, 0x20, 0x20000
 _RUN_OFFSET, _RUN_FIRST_FLAGS, _RUN_DURATION, _RUN_SIZE, _RUN_FLAGS, _RUN_SHIFT = 0x1, 0x4, 0x100, 0x200, 0x400, 0x800
 _NOT_SYNC = 0x10000  # in a sample's flags
-_SECTOR = re.compile(rb"\0{512}")  # what a disk writes whole or not at all; no codec writes such a run of zeros
+# What was never written: a sector of zeros, which no codec writes, or zeros at the end, where the last one is shorter.
+_UNWRITTEN = re.compile(rb"\0{512}|\0+\Z")
 _FURTHEST = 2**60  # bytes and ticks; beyond that sums would overflow
 _FIX = "Copy or download it again; a take that was interrupted can be recovered by rolltape."
 
@@ -51,12 +52,12 @@ def gather(movie: Movie, track: Track, view: memoryview, *, allow_cut: bool = Fa
         track: One of its video tracks.
         view: The bytes of the whole file.
         allow_cut: Take a file that ends anywhere, as a killed writer leaves it: the samples up to the first whose
-            bytes are not all there. Where a sector of zeros begins, the file ends: it was never written.
+            bytes are not all there. The file ends where zeros show that a sector was never written.
 
     Raises:
         ContainerError: The fragments do not add up, are encrypted, or (without `allow_cut`) the file is cut off.
     """
-    hole = _SECTOR.search(view) if allow_cut else None
+    hole = _UNWRITTEN.search(view) if allow_cut else None
     if hole is not None:
         view = view[: hole.start()]
     found = _Gathering(movie, track, len(view))
