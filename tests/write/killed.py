@@ -74,11 +74,11 @@ def run(root: str, case: str, codec: str, spool: str, saved: str, slow: str) -> 
     if float(slow):
         real = cameras.CameraTake._prepared
 
-        def late(self: Any, picture: Any) -> Any:
+        def late(self: cameras.CameraTake, picture: Any) -> Any:
             time.sleep(float(slow))
             return real(self, picture)
 
-        cameras.CameraTake._prepared = late  # type: ignore[method-assign]  # an encoder that is too slow
+        setattr(cameras.CameraTake, "_prepared", late)  # noqa: B010  # an encoder that is too slow
     config = RGBEncoderConfig(vcodec=codec)
     writer = Writer.create(root, FPS, CASES[case], rgb_encoder=config, spool_seconds=float(spool))
     print("loss", writer.stated_loss_s.max, flush=True)

@@ -37,10 +37,12 @@ ONE_CAMERA = {**TABLES, **camera()}
 
 
 def create(root: Path, features: Mapping[str, Any] | None = None, **options: Any) -> Writer:
-    """A new recording at 10 fps; cameras in H.264 unless said."""
+    """A new recording at 10 fps; cameras in H.264 unless said. Each episode is on the disk when it is saved."""
+    chosen = ONE_CAMERA if features is None else features
     options.setdefault("rgb_encoder", H264)
-    options.setdefault("durability", "relaxed")
-    return Writer.create(root, options.pop("fps", 10), ONE_CAMERA if features is None else features, **options)
+    has_cameras = any(feature["dtype"] in ("image", "video") for feature in chosen.values())
+    options.setdefault("durability", "relaxed" if has_cameras else "full")
+    return Writer.create(root, options.pop("fps", 10), chosen, **options)
 
 
 def picture(code: int, size: int = SIZE) -> np.ndarray[Any, Any]:

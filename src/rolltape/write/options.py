@@ -26,7 +26,8 @@ class WriterOptions:
         rgb_encoder: How colour cameras are encoded.
         depth_encoder: How depth cameras are quantised and encoded.
         encoder_threads: Threads of each encoder, or None for the encoder's own choice.
-        durability: "full": saved means on the disk. "relaxed": no fsync; a power cut can lose episodes.
+        durability: "full": saved means on the disk. "relaxed": no fsync, a power cut can lose episodes; and tables
+            that are saved in quick succession share commits.
         commit_every: How many episodes make one commit.
         queue_frames: How many frames of a camera may wait for its encoder before `add_frame` waits.
         non_finite: Whether NaN and infinity in a frame are refused or kept.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,7 +24,10 @@ from rolltape.write.resume import load_state
 from rolltape.write.state import State
 from rolltape.write.take_note import remove_take
 
-__all__ = ["Session"]
+__all__ = ["LATE_S", "Session"]
+
+LATE_S = 0.2
+"""How long the commit of tables may be put off with `durability="relaxed"`, so that many small episodes share one."""
 
 
 class Session:
@@ -51,6 +55,7 @@ class Session:
         self.is_stuck = False
         self._lock = lock
         self._later: list[str] = []
+        self._tried = float("-inf")
         self._first_episode = state.info.total_episodes
 
     @property
@@ -87,8 +92,18 @@ class Session:
             self.pending.pop()
             raise
 
+    @property
+    def is_late(self) -> bool:
+        """Whether there are pending episodes that should be committed without waiting for others."""
+        return bool(self.pending) and self.is_putting_off and time.monotonic() - self._tried >= LATE_S
+
+    @property
+    def is_putting_off(self) -> bool:
+        """Whether commits come no faster than every `LATE_S`: for tables alone, where they are most of the work."""
+        return not self.options.is_durable and self.options.commit_every == 1 and not self.state.info.camera_features
+
     def _is_group_full(self) -> bool:
-        if len(self.pending) >= self.options.commit_every:
+        if len(self.pending) >= self.options.commit_every and (not self.is_putting_off or self.is_late):
             return True
         held = sum(episode.nbytes for episode in self.pending)
         return held >= self.state.info.data_files_size_in_mb * (1 << 20)
@@ -97,10 +112,13 @@ class Session:
         """Commit the pending episodes."""
         if not self.pending:
             return
-        with self._changing():
-            done = commit(
-                self.root, self.state, self.pending, self.settings, depth_units, durable=self.options.is_durable
-            )
+        try:
+            with self._changing():
+                done = commit(
+                    self.root, self.state, self.pending, self.settings, depth_units, durable=self.options.is_durable
+                )
+        finally:
+            self._tried = time.monotonic()
         self.state = done.state
         self.written += done.written
         self.is_stuck = done.is_stuck

@@ -6,10 +6,11 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from rolltape.errors import ClosedError, CommitError, EpisodeError, RolltapeError, UsageError
 from rolltape.format import (
@@ -26,6 +27,7 @@ from rolltape.write import exits
 from rolltape.write.episode import Episode, checked_fields, field_dtype, prepare
 from rolltape.write.frames import FrameForm, NonFinite, first_depth_units
 from rolltape.write.interrupts import deferred
+from rolltape.write.late import LateCommits
 from rolltape.write.options import Durability, WriterOptions, recorded_encoder, try_encoders
 from rolltape.write.place import claim
 from rolltape.write.resume import load_state, new_info, open_for_resume, refuse_differences
@@ -39,17 +41,18 @@ from rolltape.write.takes import RecoveredTake, Recovery, settle_takes
 __all__ = ["Writer"]
 
 _P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def _in_turn(method: Callable[Concatenate[Writer, _P], None]) -> Callable[Concatenate[Writer, _P], None]:
+def _in_turn(method: Callable[Concatenate[Writer, _P], _R]) -> Callable[Concatenate[Writer, _P], _R]:
     """Let one thread at a time change the open take: of two frames in one place, one would be lost silently."""
 
     @wraps(method)
-    def call(self: Writer, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
+    def call(self: Writer, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         if self._pid != os.getpid():
             self._require_open()  # refuses: a forked process has no encoders
         with self._turn:
-            method(self, *args, **kwargs)
+            return method(self, *args, **kwargs)
 
     return call
 
@@ -90,6 +93,7 @@ class Writer:
         self._closed = False
         self._pid = os.getpid()
         self._turn = threading.RLock()
+        self._late: LateCommits | None = None
         exits.watch(self)
 
     @classmethod
@@ -132,7 +136,9 @@ class Writer:
                 float32).
             rgb_encoder: How colour cameras are encoded; the reference's defaults if None.
             depth_encoder: How depth cameras are encoded; the reference's defaults if None.
-            durability: "full" fsyncs each commit; "relaxed" does not.
+            durability: "full" fsyncs each commit and, once a second, the open take. "relaxed" does not, so a power cut
+                can lose episodes; and without cameras it puts a commit off by up to 0.2 s after another one, so that
+                small episodes that are saved in quick succession share a commit (`flush` makes it at once).
             commit_every: Episodes in one commit. More than 1 is for bulk writers: `save_episode` then returns before
                 the episode is on the disk, and a killed process loses those of the open group. A group is committed
                 early when it fills a data file.
@@ -402,6 +408,8 @@ class Writer:
         with deferred():
             self._session.save(self._sealed, self._form.depth_units)
             saved, self._sealed, self._take = self._sealed, None, None
+            if self._late is None and self._session.is_putting_off:
+                self._late = LateCommits(self)
         self._report_clipping(saved)
 
     @_in_turn
@@ -415,6 +423,7 @@ class Writer:
             if not self._session.pending:
                 self._form.forget_depth_units(self.features)
 
+    @_in_turn
     def leave_episode(self) -> int:
         """End the open episode and leave it on the disk, for `rolltape recover` or `resume(recover="keep")`.
 
@@ -426,7 +435,7 @@ class Writer:
         Raises:
             OSError: If the disk does not take the rest of it.
         """
-        with self._turn, deferred():
+        with deferred():
             take, self._take, self._sealed = self._take, None, None
             if take is None:
                 return 0
@@ -436,6 +445,7 @@ class Writer:
                 self._rig.give_away()
             return take.frames
 
+    @_in_turn
     def add_episode_field(self, name: str, dtype: str) -> None:
         """Declare a per-episode field after the creation; the episodes so far have null in it.
 
@@ -452,6 +462,7 @@ class Writer:
         with deferred():
             self._session.add_field(name, dtype)
 
+    @_in_turn
     def change_info(
         self,
         *,
@@ -478,6 +489,7 @@ class Writer:
         with deferred():
             self._session.change_info({name: value for name, value in changes.items() if value is not None})
 
+    @_in_turn
     def flush(self) -> None:
         """Commit the episodes of an open group now. Without `commit_every` there is nothing to do.
 
@@ -488,6 +500,7 @@ class Writer:
         with deferred():
             self._session.flush(self._form.depth_units)
 
+    @_in_turn
     def pack(self, *, keep_old: bool = False) -> int:
         """Join the small videos of single episodes into large ones, losslessly. Returns how many were joined.
 
@@ -516,7 +529,7 @@ class Writer:
         try:
             self.discard_episode()
             self.flush()
-            with deferred():
+            with self._turn, deferred():
                 self._session.write_info()
                 self._session.pack(keep_old=False, everything=False)
             self._session.state.statistics.warn()
@@ -534,11 +547,21 @@ class Writer:
                 self.discard_episode()
                 self.flush()
         finally:
-            with deferred():
+            with self._turn, deferred():
                 self._let_go()
+
+    def commit_late(self) -> None:
+        """Commit episodes that were put off for long enough; called by a thread. An error comes with the next save."""
+        if self._session.is_late:
+            with self._turn:
+                if self._session.is_late and not self._closed and self._pid == os.getpid():
+                    with suppress(RolltapeError):
+                        self._session.flush(self._form.depth_units)
 
     def _let_go(self) -> None:
         self._closed = True
+        if self._late is not None:
+            self._late.close()
         exits.forget(self)
         self._rig.close()
         self._session.end()
