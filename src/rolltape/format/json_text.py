@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["json_text"]
 
 _INDENT = "    "
-_NUMBERS = (float, int)
+_NUMBERS = {float, int}
+_flat = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def json_text(value: Any, margin: str = "") -> str:
@@ -21,17 +21,16 @@ def json_text(value: Any, margin: str = "") -> str:
         >>> json_text({"a": [1, 2.5]}) == json.dumps({"a": [1, 2.5]}, indent=4)
         True
     """
-    inner = margin + _INDENT
-    if isinstance(value, Mapping) and value and all(type(key) is str for key in value):
-        lines = [f"{json.dumps(key, ensure_ascii=False)}: {json_text(one, inner)}" for key, one in value.items()]
+    kind, inner = type(value), margin + _INDENT
+    if kind is dict and value and set(map(type, value)) == {str}:
+        lines = [f"{_flat(key)}: {json_text(one, inner)}" for key, one in value.items()]
         opening, closing = "{", "}"
-    elif isinstance(value, list) and value:
-        if all(type(one) in _NUMBERS for one in value):
-            lines = json.dumps(value)[1:-1].split(", ")
-        else:
-            lines = [json_text(one, inner) for one in value]
+    elif kind is list and value:
+        numbers = set(map(type, value)) <= _NUMBERS
+        lines = _flat(value)[1:-1].split(", ") if numbers else [json_text(one, inner) for one in value]
         opening, closing = "[", "]"
+    elif kind in (str, int, float, bool) or not value:
+        return _flat(value)
     else:
-        text = json.dumps(value, indent=4, ensure_ascii=False)
-        return text.replace("\n", "\n" + margin) if "\n" in text else text
+        return json.dumps(value, indent=4, ensure_ascii=False).replace("\n", "\n" + margin)
     return f"{opening}\n{inner}" + f",\n{inner}".join(lines) + f"\n{margin}{closing}"
