@@ -29,8 +29,7 @@ _TASK = "Lift the cube"
 def make_demo(out: Path, episodes: int = 5) -> None:
     """Record a dataset, check it, open it, draw it, and say where everything is.
 
-    Everything is made beside `out` first and takes its place at the end, so an earlier demo stays until a new one is
-    whole.
+    What an earlier demo made in the folder is taken away first.
 
     Args:
         out: The folder to make.

@@ -73,3 +73,12 @@ def test_nothing_is_found_after_resuming_and_packing(tmp_path: Path) -> None:
                 writer.pack(keep_old=True)
                 assert set(check.run(root).ids) <= {"files.work_area", "files.orphan_video"}
     assert check.run(root, deep=True).findings == ()
+
+
+def test_A25_nothing_is_found_in_a_dataset_without_episodes(tmp_path: Path) -> None:
+    root = tmp_path / "set"
+    with rolltape.Writer.create(root, 10, FEATURES):
+        pass
+    assert check.run(root, deep=True).findings == ()
+    (root / "meta/tasks.parquet").write_bytes(b"x")
+    assert not check.run(root).ok

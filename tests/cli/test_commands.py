@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 import sample
 from rolltape.cli import COMMANDS, main
 from rolltape.cli.doctor import examine
-from rolltape.cli.flags import Mapping, Values, join_booleans, read_yaml
+from rolltape.cli.flags import Mapping, Number, Values, Whole, join_booleans, read_yaml
 from rolltape.errors import UsageError
 
 GOLDEN = str(Path(__file__).parents[1] / "data/golden/v30/video_h264")
@@ -254,3 +254,53 @@ def test_mappings_and_lists_are_yaml() -> None:
 
 def test_what_follows_two_dashes_is_left_alone() -> None:
     assert join_booleans(["--a", "true", "--", "--b", "true"]) == ["--a=true", "--", "--b", "true"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "text"),
+    [
+        ("--dataset.fps", "29.97", "not a whole number"),
+        ("--dataset.num_episodes", "1.5", "not a whole number"),
+        ("--robot.seed", "0.5", "not a whole number"),
+        ("--dataset.rgb_encoder.g", "2.5", "not a whole number"),
+        ("--dataset.fps", "abc", "unable to convert"),
+        ("--dataset.fps", "a.b", "unable to convert"),
+    ],
+)
+def test_A14_a_fraction_is_never_rounded(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, flag: str, value: str, text: str
+) -> None:
+    needed = (
+        "--robot.type=mujoco",
+        "--dataset.repo_id=me/x",
+        "--dataset.single_task=x",
+        f"--dataset.root={tmp_path}/x",
+    )
+    code, out, err = run(capsys, "record", *needed, f"{flag}={value}")
+    assert (code, out) == (2, "")
+    assert flag in err
+    assert text in err
+    assert not (tmp_path / "x").exists()
+
+
+def test_numbers_keep_their_kind() -> None:
+    app = App(result_action="return_value")
+
+    @app.default
+    def show(*, a: Whole | None = None, b: Number | None = None) -> tuple[Any, Any]:
+        return a, b
+
+    for tokens, wanted in (
+        (["--a=30.0", "--b=28.5"], (30, 28.5)),
+        (["--a=-3", "--b=28"], (-3, 28)),
+        ([], (None, None)),
+    ):
+        found = app(tokens, exit_on_error=False)
+        assert [(one, type(one)) for one in found] == [(one, type(one)) for one in wanted]
+
+
+def test_a_command_line_that_makes_no_sense_is_one_json_object_too(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "info", "--json")
+    assert code == 2
+    assert "PATH" in json.loads(out)["error"]["message"]
+    assert "PATH" in err

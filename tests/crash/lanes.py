@@ -8,7 +8,7 @@ import platform
 import random
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +47,7 @@ def note(lane: str, began: float, **figures: Any) -> None:
         return
     found = {
         "lane": lane,
-        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began, 1),
         "soak": SOAK,
         "seed": SEED,

@@ -17,7 +17,14 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 import rolltape
 from crash.faults import copy_tree
@@ -57,7 +64,9 @@ class Recording(RuleBasedStateMachine):
         self.options: dict[str, Any] = {}
 
     @initialize(
-        group=st.sampled_from([1, 1, 2]), spool=st.sampled_from([0, 0, 1]), durability=st.sampled_from(["full", "relaxed"])
+        group=st.sampled_from([1, 1, 2]),
+        spool=st.sampled_from([0, 0, 1]),
+        durability=st.sampled_from(["full", "relaxed"]),
     )
     def create(self, group: int, spool: int, durability: str) -> None:
         self.group = group

@@ -120,8 +120,6 @@ def test_recovery_is_stopped_everywhere(told: Find, tmp_path: Path, shard: int) 
     note(f"soak-recovery-stopped-{shard}", began, recoveries=len(chosen), stops=stops, different_folders=len(seen))
 
 
-
-
 @pytest.mark.parametrize("shard", SHARDS)
 def test_real_exits_leave_what_the_copies_show(told: Find, tmp_path: Path, shard: int) -> None:
     """A copy of the folder is a fair picture of a stop: processes that really end at an operation leave the same."""

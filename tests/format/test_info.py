@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from rolltape.errors import DatasetNotFoundError, FormatError, TaskError, UnsupportedFormatError
 from rolltape.format import Tasks, data_schema, identify, parse_info, require_readable
-from rolltape.format.paths import data_file, following, numbered_files, parse_number, safe_join, video_file
+from rolltape.format.paths import by_file, data_file, following, numbered_files, parse_number, safe_join, video_file
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 
@@ -178,3 +179,11 @@ def test_dialects_are_known_by_name(tmp_path: Path) -> None:
     (tmp_path / "meta/info.json").write_text('{"codebase_version": "v9.0"}')
     with pytest.raises(FormatError, match=r"v9\.0"):
         require_readable(tmp_path)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12))
+def test_positions_are_grouped_by_file(numbers: list[tuple[int, int]]) -> None:
+    chunk, file = np.array(numbers, np.int64).reshape(-1, 2).T
+    found = {number: places.tolist() for number, places in by_file(chunk, file)}
+    assert list(found) == sorted(set(numbers))
+    assert all(found[number] == [k for k, one in enumerate(numbers) if one == number] for number in found)

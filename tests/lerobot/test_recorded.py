@@ -41,6 +41,24 @@ def assert_frames(dataset: LeRobotDataset, count: int) -> None:
         assert item["task"] == ("a" if index < 5 else "b")
 
 
+def test_sizes_of_zero_are_refused_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        LeRobotDataset.create("me/new", 10, FEATURES, root=tmp_path / "new", data_files_size_in_mb=0)
+
+
+def test_settings_while_recording(tmp_path: Path) -> None:
+    dataset = LeRobotDataset.create("me/new", 10, FEATURES, root=tmp_path / "new", data_files_size_in_mb=7)
+    dataset.meta.update_chunk_settings(video_files_size_in_mb=3)
+    limits = {"chunks_size": 1000, "data_files_size_in_mb": 7, "video_files_size_in_mb": 3}
+    assert dataset.meta.get_chunk_settings() == limits
+    with pytest.raises(ValueError, match="finalize"):
+        dataset.meta.tools = [{"type": "function"}]
+    dataset.finalize()
+    dataset.meta.tools = [{"type": "function"}]
+    assert dataset.meta.tools == [{"type": "function"}]
+    assert dataset.meta.get_chunk_settings() == limits
+
+
 def test_items_are_refused_until_the_recording_is_finished(tmp_path: Path) -> None:
     dataset = LeRobotDataset.create("me/new", 10, FEATURES, root=tmp_path / "new")
     assert (len(dataset), dataset.meta.total_episodes, dataset.meta.episodes, dataset.meta.tasks) == (0, 0, None, None)

@@ -35,9 +35,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     room = tmp_path_factory.mktemp("told")
     teller = Teller()
     fresh_names()
-    return stop_everywhere(
-        room / "set", room / "copies", lambda: tell(room / "set", teller), lambda: teller.progress
-    )
+    return stop_everywhere(room / "set", room / "copies", lambda: tell(room / "set", teller), lambda: teller.progress)
 
 
 def chosen(sweep: Sweep, most: int) -> list[Stop]:
@@ -98,7 +96,7 @@ def test_lerobot_resumes_after_stops(oracle: Oracle, sweep: Sweep, tmp_path: Pat
         shutil.copytree(stop.folder, root)
         try:
             print()
-            print(stop.progress.saved,stop, end=" ")
+            print(stop.progress.saved, stop, end=" ")
             outcome = resumed_by_lerobot(oracle, root, stop.progress)
         except BaseException as error:
             error.add_note(f"stopped {stop}")

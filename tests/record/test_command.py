@@ -163,6 +163,11 @@ def test_flags_that_change_nothing_are_said(tmp_path: Path, capsys: pytest.Captu
     assert len(notes) == 4
 
 
+def test_a_list_is_read_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BASE, "--dataset.tags=lift"]) == 2
+    assert "--dataset.tags is not a list" in capsys.readouterr().err
+
+
 def test_a_dataset_that_differs_from_the_recording_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,26 +109,26 @@ def test_update_by_feature_and_merge() -> None:
     values = np.random.default_rng(1).random(900, dtype=np.float32)
     features = {"x": Feature("x", "float32", (1,))}
     empty = QuantileState.empty(features)
-    left, right = empty.update("x", values[:400]), empty.update("x", values[400:])
+    left, right = empty.with_rows({"x": values[:400]}), empty.with_rows({"x": values[400:]})
     whole = left.merge(right)
     assert whole.frames == 900
     assert (left.frames, right.frames, empty.frames) == (400, 500, 0)
     assert whole.quantiles()["x"]["q50"][0] == pytest.approx(np.quantile(values.astype(np.float64), 0.5))
     with pytest.raises(UnknownFeatureError, match="y"):
-        empty.update("y", values)
+        empty.with_rows({"y": values})
     with pytest.raises(EpisodeError, match="do not fit"):
-        empty.update("x", np.zeros((3, 2)))
-    wide = QuantileState.empty({"x": Feature("x", "float32", (2,))}).update("x", np.zeros((3, 2)))
+        empty.with_rows({"x": np.zeros((3, 2))})
+    wide = QuantileState.empty({"x": Feature("x", "float32", (2,))}).with_rows({"x": np.zeros((3, 2))})
     with pytest.raises(FormatError, match="different kinds"):
         left.merge(wide)
 
 
 def test_pictures_of_two_kinds_do_not_mix() -> None:
-    state = QuantileState.empty(FEATURES).update_picture("depth", pictures(0)["depth"])
+    state = QuantileState.empty(FEATURES).with_rows({}, {"depth": pictures(0)["depth"]})
     with pytest.raises(FormatError, match="different kinds"):
-        state.update_picture("depth", pictures(0)["metres"])
+        state.with_rows({}, {"depth": pictures(0)["metres"]})
     with pytest.raises(FormatError, match="3 channels"):
-        state.update_picture("front", pictures(0)["depth"])
+        state.with_rows({}, {"front": pictures(0)["depth"]})
 
 
 def test_a_state_stays_small() -> None:

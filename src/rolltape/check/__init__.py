@@ -10,6 +10,6 @@ from __future__ import annotations
 
 from rolltape.check.catalogue import Entry, Severity, catalogue, entry
 from rolltape.check.findings import Finding, Report, Where
-from rolltape.check.inspection import find_root, run
+from rolltape.check.inspection import run
 
-__all__ = ["Entry", "Finding", "Report", "Severity", "Where", "catalogue", "entry", "find_root", "run"]
+__all__ = ["Entry", "Finding", "Report", "Severity", "Where", "catalogue", "entry", "run"]

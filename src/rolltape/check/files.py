@@ -17,6 +17,7 @@ from rolltape.format.paths import (
     parse_number,
     video_file,
 )
+from rolltape.store import OWNER_FILE
 
 __all__ = ["check_files"]
 
@@ -97,7 +98,7 @@ def _check_work_area(survey: Survey) -> None:
     takes = sorted({parts[2] for file in inside if len(parts := file.split("/")) > 3 and parts[1] == "takes"})
     found = f"open takes: {', '.join(takes)}" if takes else f"{len(inside)} files"
     try:
-        owner = json.loads((survey.root / WORK_FOLDER / "owner.json").read_bytes())
+        owner = json.loads((survey.root / WORK_FOLDER / OWNER_FILE).read_bytes())
         found += f"; last writer: process {owner['pid']} on {owner['host']}, since {owner['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         pass

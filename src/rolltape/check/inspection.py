@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from rolltape.check.catalogue import catalogue, match_ids
@@ -17,11 +16,11 @@ from rolltape.check.survey import Survey, first_line, list_files
 from rolltape.check.tables import check_tables
 from rolltape.check.tasks import check_task_lists, load_tasks
 from rolltape.check.video import check_videos
-from rolltape.errors import DatasetNotFoundError
-from rolltape.format.paths import INFO_PATH, TASKS_PATH, WORK_FOLDER
-from rolltape.read import hub_home, local_root
+from rolltape.format import Tasks
+from rolltape.format.paths import INFO_PATH, TASKS_PATH
+from rolltape.read import find_root
 
-__all__ = ["find_root", "run"]
+__all__ = ["run"]
 
 _Item = TypeVar("_Item")
 
@@ -61,7 +60,10 @@ def run(
     episodes = frames = 0
     if info is not None:
         table = load_episodes(root, info, files, findings)
-        survey = Survey(root, files, info, findings, table, load_tasks(root, files, findings))
+        # A dataset without episodes, as `finalize` leaves one where nothing was saved, has no task table.
+        is_new = not info.total_episodes and not info.total_tasks and not len(table) and TASKS_PATH not in files
+        tasks = Tasks() if is_new else load_tasks(root, files, findings)
+        survey = Survey(root, files, info, findings, table, tasks)
         survey.used.update({INFO_PATH, TASKS_PATH})
         bar = _bar if progress else _plain
         checks: tuple[tuple[str, Callable[[], None]], ...] = (
@@ -97,23 +99,6 @@ def _guarded(name: str, one: Callable[[], None], findings: Findings) -> None:
             f"The check {name!r} could not finish.",
             found=f"{type(error).__name__}: {first_line(error)}",
         )
-
-
-def find_root(source: str | os.PathLike[str]) -> Path:
-    """Return the folder of a dataset, however damaged it is.
-
-    Args:
-        source: A folder, or a repo id below `$HF_LEROBOT_HOME`.
-
-    Raises:
-        DatasetNotFoundError: There is no such folder, or nothing in it looks like a dataset.
-        UnsupportedFormatError: The source is not on this machine.
-    """
-    home = hub_home() / source
-    root = home if not Path(source).expanduser().is_dir() and home.is_dir() else local_root(source)
-    if not any((root / name).exists() for name in ("meta", "data", "videos", WORK_FOLDER)):
-        raise DatasetNotFoundError("There is no dataset in this folder.", where=root, expected=INFO_PATH)
-    return root
 
 
 def _plain(items: Iterable[_Item], what: str) -> Iterable[_Item]:

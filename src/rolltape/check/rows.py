@@ -14,11 +14,9 @@ import pyarrow as pa
 from rolltape.check.findings import ranges_text
 from rolltape.check.survey import Ints, Survey
 from rolltape.format.paths import FileNumber
+from rolltape.format.rate import TOLERANCE_S
 
 __all__ = ["FileRows", "check_file_rows", "conclude_rows"]
-
-_TOLERANCE_S = 1e-4
-"""lerobot's default tolerance between a timestamp and a picture."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ def _check_time(survey: Survey, file: str, runs: _Runs, table: pa.Table) -> None
         return
     wanted = survey.info.rate.seconds(runs.place)
     # Past 1,024 s a 32-bit float cannot come as near as the tolerance: two of its steps are allowed for.
-    allowed = np.maximum(_TOLERANCE_S, 2 * np.spacing(wanted.astype(np.float32)).astype(np.float64))
+    allowed = np.maximum(TOLERANCE_S, 2 * np.spacing(wanted.astype(np.float32)).astype(np.float64))
     off = np.abs(time - wanted) > allowed
     if not off.any():
         return

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from rolltape.check.findings import Findings
 from rolltape.format.info import Info
+from rolltape.format.paths import FileNumber, by_file
 from rolltape.format.tasks import Tasks
 from rolltape.store.local import is_lfs_pointer
 
@@ -108,14 +109,8 @@ class EpisodeTable:
         return self._by_data_file.get((chunk, file), np.zeros(0, np.int64))
 
     @cached_property
-    def _by_data_file(self) -> dict[tuple[int, int], Ints]:
-        if not len(self.index):
-            return {}
-        rows = np.lexsort((self.data_file, self.data_chunk))
-        chunk, file = self.data_chunk[rows], self.data_file[rows]
-        edges = np.flatnonzero((np.diff(chunk) != 0) | (np.diff(file) != 0)) + 1
-        parts = np.split(rows, edges)
-        return {(int(self.data_chunk[part[0]]), int(self.data_file[part[0]])): part for part in parts}
+    def _by_data_file(self) -> dict[FileNumber, Ints]:
+        return dict(by_file(self.data_chunk, self.data_file))
 
     @cached_property
     def usable(self) -> npt.NDArray[np.bool_]:

@@ -10,14 +10,13 @@ import pyarrow.parquet as pq
 from rolltape.check.columns import check_images, check_schema, check_values, episode_column, value_columns
 from rolltape.check.rows import FileRows, check_file_rows, conclude_rows
 from rolltape.check.survey import Survey, first_line, open_parquet
-from rolltape.format.paths import FileNumber, data_file, parse_number
+from rolltape.format.features import DEFAULT_FEATURES
+from rolltape.format.paths import FileNumber, by_file, data_file, parse_number
 
 __all__ = ["check_tables"]
 
 _WHOLE = 512 << 20
 """Files that take no more memory than this are read in one go; larger ones a column at a time."""
-
-_COUNTING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 Progress = Callable[[Iterable[tuple[FileNumber, str]]], Iterable[tuple[FileNumber, str]]]
 
@@ -35,8 +34,8 @@ def check_tables(survey: Survey, progress: Progress) -> None:
 def _data_files(survey: Survey) -> list[tuple[FileNumber, str]]:
     """Return the files that episodes point to, and others that follow the template, in the order of their numbers."""
     table = survey.episodes
-    numbers = set(zip(table.data_chunk[table.usable].tolist(), table.data_file[table.usable].tolist(), strict=True))
-    named = {number: data_file(survey.info, *number) for number in numbers}
+    usable = by_file(table.data_chunk[table.usable], table.data_file[table.usable])
+    named = {number: data_file(survey.info, *number) for number, _ in usable}
     survey.used.update(named.values())
     for file in survey.files:
         number = parse_number(file) if file.endswith(".parquet") and not file.startswith("meta/") else None
@@ -55,7 +54,7 @@ def _check_file(survey: Survey, number: FileNumber, file: str) -> FileRows | Non
     if file in survey.used:
         check_schema(survey, file, schema)
     names = value_columns(survey, schema)
-    counting = [name for name in _COUNTING if name in schema.names]
+    counting = [name for name in DEFAULT_FEATURES if name in schema.names]
     groups = [names] if _bytes_of(opened) <= _WHOLE else [[name] for name in names]
     try:
         table = opened.read(counting if len(groups) > 1 else [*names, *counting])

@@ -12,13 +12,12 @@ import numpy as np
 from rolltape.check.survey import Ints, Survey, file_is_there, first_line
 from rolltape.errors import ContainerError, RolltapeError
 from rolltape.format.features import Feature
-from rolltape.format.paths import INFO_PATH, FileNumber, video_file
+from rolltape.format.paths import INFO_PATH, FileNumber, by_file, video_file
+from rolltape.format.rate import TOLERANCE_S
 from rolltape.video.index import MediaIndex, build_index, index_file
 
 __all__ = ["VideoPlace", "check_videos", "video_places"]
 
-_TOLERANCE_S = 1e-4
-"""lerobot's default tolerance between a wanted time and a picture's."""
 _DRIFT_S = 1e-5
 _FLOAT32_LIMIT_S = 1024
 _CANONICAL = {"libsvtav1": "av1", "libx264": "h264", "avc1": "h264", "libx265": "hevc", "hvc1": "hevc", "h265": "hevc"}
@@ -49,16 +48,9 @@ def video_places(survey: Survey) -> list[VideoPlace]:
     places = []
     for camera, windows in survey.episodes.windows.items():
         rows = np.flatnonzero(windows.present)
-        rows = rows[np.lexsort((windows.start[rows], windows.file[rows], windows.chunk[rows]))]
-        pairs = np.stack([windows.chunk[rows], windows.file[rows]], 1)
-        edges = (
-            np.flatnonzero(np.concatenate([[True], (pairs[1:] != pairs[:-1]).any(1)]))
-            if len(rows)
-            else np.zeros(0, int)
-        )
-        for part in np.split(rows, edges[1:]) if len(rows) else []:
-            number = (int(windows.chunk[part[0]]), int(windows.file[part[0]]))
-            places.append(VideoPlace(camera, number, video_file(survey.info, camera, *number), part))
+        rows = rows[np.argsort(windows.start[rows], kind="stable")]
+        for number, part in by_file(windows.chunk[rows], windows.file[rows]):
+            places.append(VideoPlace(camera, number, video_file(survey.info, camera, *number), rows[part]))
     survey.used.update(place.file for place in places)
     return places
 
@@ -139,12 +131,12 @@ def _check_kind(survey: Survey, place: VideoPlace, index: MediaIndex) -> None:
     feature: Feature = survey.info.features[place.camera]
     height, width, _ = feature.hwc
     named: dict[str, Any] = {"file": place.file, "camera": place.camera}
-    if (index.height, index.width) != (height, width):
+    if index.picture_size != (height, width):
         survey.findings.add(
             "video.resolution",
             "The video has another size than declared.",
             expected=f"{width}x{height} ({INFO_PATH})",
-            found=f"{index.width}x{index.height}",
+            found="{1}x{0}".format(*index.picture_size),
             **named,
         )
     stated = (feature.info or {}).get("video.codec")
@@ -164,7 +156,7 @@ def _check_grid(survey: Survey, place: VideoPlace, index: MediaIndex) -> None:
     rate = survey.info.rate
     wanted = rate.seconds(np.arange(index.n))
     apart = np.abs(index.seconds - wanted)
-    if apart.max() <= _TOLERANCE_S:
+    if apart.max() <= TOLERANCE_S:
         return
     fps, stated = float(index.rate), float(rate.fraction)
     named: dict[str, Any] = {"file": place.file, "camera": place.camera, "episodes": survey.episodes.index[place.rows]}
@@ -177,10 +169,10 @@ def _check_grid(survey: Survey, place: VideoPlace, index: MediaIndex) -> None:
             **named,
         )
         return
-    k = int(np.argmax(apart > _TOLERANCE_S))
+    k = int(np.argmax(apart > TOLERANCE_S))
     survey.findings.add(
         "video.grid",
-        f"{int((apart > _TOLERANCE_S).sum())} pictures are not at their time.",
+        f"{int((apart > TOLERANCE_S).sum())} pictures are not at their time.",
         expected=f"picture {k} at {wanted[k]:.6f} s",
         found=f"{index.seconds[k]:.6f} s",
         **named,

@@ -85,6 +85,8 @@ def _run(tokens: list[str], debug: bool) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except CycloptsError as error:
+        if "--json" in _before_dashes(tokens):
+            print_json({"error": _error_parts(error.__cause__ if isinstance(error.__cause__, UsageError) else error)})
         if isinstance(error.__cause__, UsageError):
             print_error(str(error.__cause__))
         else:

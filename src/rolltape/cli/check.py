@@ -6,21 +6,21 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rolltape.cli.flags import Names, split_names
+from rolltape.cli.flags import Json, Names, Source, split_names
 from rolltape.cli.printing import print_json, print_text
 
 __all__ = ["check"]
 
 
 def check(
-    source: Annotated[str, Parameter(name="PATH")],
+    source: Source,
     /,
     *,
     deep: Annotated[bool, Parameter(negative="")] = False,
     select: Names = (),
     ignore: Names = (),
     fail_on: Literal["error", "warning"] = "error",
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
 ) -> int:
     """Look for faults in a dataset. Nothing is changed.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
+from rolltape.cli.flags import Json
 from rolltape.cli.printing import bytes_text, columns_text, print_json, print_text
 
 __all__ = ["doctor", "examine"]
@@ -43,7 +42,7 @@ print("drew" if seen else "black")
 """
 
 
-def doctor(*, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def doctor(*, json: Json = False) -> int:
     """Look at this machine: versions, codecs that really work, rendering, cameras, disk, token.
 
     The exit code is 1 only when something that every recording needs is missing.
@@ -83,18 +82,18 @@ def examine() -> dict[str, Any]:
 
 
 def _system() -> dict[str, Any]:
-    import os
     import platform
     import sys
 
     from rolltape._version import __version__
+    from rolltape.read.threads import thread_count
 
     return {
         "rolltape": __version__,
         "python": platform.python_version(),
         "executable": sys.executable,
         "system": platform.platform(),
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpus": thread_count(),
     }
 
 

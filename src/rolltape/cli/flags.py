@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter, Token, convert
 
 from rolltape.errors import UsageError
 
-__all__ = ["Mapping", "Names", "Values", "join_booleans", "read_yaml", "split_names"]
+__all__ = [
+    "Json",
+    "Mapping",
+    "Names",
+    "Number",
+    "Source",
+    "Values",
+    "Whole",
+    "join_booleans",
+    "read_yaml",
+    "split_names",
+]
 
 _BOOLEANS = frozenset({"true", "false"})
 
@@ -85,6 +96,26 @@ def _values(type_: Any, tokens: Sequence[Token]) -> Any:
     return read_yaml(tokens[0].value, list, tokens[0].keyword or "The value")
 
 
+def _whole(type_: Any, tokens: Sequence[Token]) -> Any:
+    """Return a whole number; cyclopts alone would round a fraction, and record 29.97 frames a second as 30."""
+    text = tokens[0].value
+    if "." in text and not convert(float, tokens).is_integer():
+        raise UsageError(f"{tokens[0].keyword or 'The value'} is not a whole number.", found=text)
+    return convert(int, tokens)
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
+"""A flag whose value is a whole number; 30.0 is one, 29.97 is refused."""
+
+
+def _number(type_: Any, tokens: Sequence[Token]) -> Any:
+    text = tokens[0].value
+    return convert(float if "." in text else int, tokens)
+
+
+Number = Annotated[int | float, Parameter(converter=_number)]
+"""A flag whose value is a number, whole or not; cyclopts alone would make 28 of 28.5."""
+
 Mapping = Annotated[
     dict[str, Any], Parameter(converter=_mapping, accepts_keys=False, n_tokens=1, json_dict=False, json_list=False)
 ]
@@ -94,6 +125,12 @@ Values = Annotated[
     list[Any], Parameter(converter=_values, accepts_keys=False, n_tokens=1, json_dict=False, json_list=False)
 ]
 """A flag whose value is a list in YAML."""
+
+Source = Annotated[str, Parameter(name="PATH")]
+"""The dataset that a command is for: a folder, or a repo id."""
+
+Json = Annotated[bool, Parameter(negative="")]
+"""Whether a command prints one JSON object and nothing else."""
 
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=False, negative="")]
 """A flag that may be repeated, each time with one name or several between commas (`split_names` takes them apart)."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
-
+from rolltape.cli.flags import Json, Source
 from rolltape.cli.printing import bytes_text, columns_text, count_text, print_json, print_text, seconds_text
 
 if TYPE_CHECKING:
@@ -20,17 +19,14 @@ _NAMES_SHOWN = 8
 _TASKS_SHOWN = 20
 
 
-def info(
-    source: Annotated[str, Parameter(name="PATH")], /, *, json: Annotated[bool, Parameter(negative="")] = False
-) -> int:
+def info(source: Source, /, *, json: Json = False) -> int:
     """Say what a dataset holds: episodes, features, cameras, tasks, statistics, sizes.
 
     Args:
         source: The dataset: a folder, or a repo id below $HF_LEROBOT_HOME.
         json: Print one JSON object and nothing else.
     """
-    from rolltape.check import find_root
-    from rolltape.read.metadata import Metadata
+    from rolltape.read import Metadata, find_root
 
     described = describe(Metadata.load(find_root(source)))
     if json:
@@ -106,11 +102,11 @@ def _video(meta: Metadata, name: str, feature: Feature) -> dict[str, Any]:
     """Return what the tables of frames of a camera's first files say."""
     import numpy as np
 
-    from rolltape.format.paths import video_file
+    from rolltape.format.paths import by_file, video_file
     from rolltape.video.index import index_file
 
     spans = meta.episodes.video(name)
-    numbers = sorted(set(zip(spans.chunk[spans.valid].tolist(), spans.file[spans.valid].tolist(), strict=True)))
+    numbers = [number for number, _ in by_file(spans.chunk[spans.valid], spans.file[spans.valid])]
     indexes = [index_file(meta.root / video_file(meta.info, name, *number)) for number in numbers[:_LOOKED_AT]]
     frames = sum(one.n for one in indexes)
     distances = [np.diff(np.append(np.flatnonzero(one.key[one.order]), one.n)) for one in indexes]

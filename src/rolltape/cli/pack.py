@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
+from rolltape.cli.flags import Json, Source
 from rolltape.cli.printing import bytes_text, print_json, print_text
 
 __all__ = ["pack"]
 
 
-def pack(
-    source: Annotated[str, Parameter(name="PATH")], /, *, json: Annotated[bool, Parameter(negative="")] = False
-) -> int:
+def pack(source: Source, /, *, json: Json = False) -> int:
     """Join the small video files that recording leaves. Packets are copied, nothing is encoded again.
 
     Args:
         source: The dataset: a folder, or a repo id below $HF_LEROBOT_HOME.
         json: Print one JSON object and nothing else.
     """
-    from rolltape.check import find_root
+    from rolltape.read import find_root
     from rolltape.write import Writer
 
     with Writer.resume(find_root(source)) as writer:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal  # noqa: F401  # as above
 
 from cyclopts import Group, Parameter, Token
 
-from rolltape.cli.flags import Mapping
+from rolltape.cli.flags import Json, Mapping, Number, Values, Whole
 from rolltape.cli.printing import print_error, print_json, print_text, seconds_text
 from rolltape.format import DepthEncoderConfig, RGBEncoderConfig
 from rolltape.record import (
@@ -47,32 +47,45 @@ def _known_robot(type_: Any, tokens: Sequence[Token]) -> str:
 
 @dataclass(frozen=True)
 class RGBEncoderFlags(RGBEncoderConfig):
-    """As `RGBEncoderConfig`, its mapping read as YAML."""
+    """As `RGBEncoderConfig`, its mapping read as YAML and its numbers not rounded."""
 
+    g: Whole | None = RGBEncoderConfig.g
+    crf: Number | None = RGBEncoderConfig.crf
+    fast_decode: Whole = RGBEncoderConfig.fast_decode
     extra_options: Mapping = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class DepthEncoderFlags(DepthEncoderConfig):
-    """As `DepthEncoderConfig`, its mapping read as YAML."""
+    """As `DepthEncoderConfig`, its mapping read as YAML and its numbers not rounded."""
 
+    g: Whole | None = DepthEncoderConfig.g
+    crf: Number | None = DepthEncoderConfig.crf
+    fast_decode: Whole = DepthEncoderConfig.fast_decode
     extra_options: Mapping = field(default_factory=lambda: {"x265-params": "lossless=1"})
 
 
 @dataclass(frozen=True)
 class RobotFlags(RobotConfig):
-    """As `RobotConfig`, its mapping read as YAML."""
+    """As `RobotConfig`, its mapping read as YAML and its numbers not rounded."""
 
     type: Annotated[str, Parameter(converter=_known_robot)] = "mujoco"
     cameras: Mapping | None = None
+    seed: Whole = 0
+    samples: Whole = 0
 
 
 @dataclass(frozen=True)
 class DatasetFlags(DatasetConfig):
-    """As `DatasetConfig`, in the help's groups."""
+    """As `DatasetConfig`, in the help's groups, its list read as YAML and its numbers not rounded."""
 
+    fps: Whole | None = None
+    num_episodes: Whole = 50
+    encoder_queue_maxsize: Whole = 30
+    encoder_threads: Whole | None = None
     rgb_encoder: Annotated[RGBEncoderFlags, Parameter(group=_ENCODERS)] = field(default_factory=RGBEncoderFlags)
     depth_encoder: Annotated[DepthEncoderFlags, Parameter(group=_ENCODERS)] = field(default_factory=DepthEncoderFlags)
+    tags: Values | None = None
     num_image_writer_processes: Annotated[int, _Hidden] = 0
     num_image_writer_threads_per_camera: Annotated[int, _Hidden] = 4
     video_encoding_batch_size: Annotated[int, _Hidden] = 1
@@ -94,7 +107,7 @@ class RecordFlags(RecordConfig):
 def record(
     *,
     config: Annotated[RecordFlags, Parameter(name="*", group=_RUN, negative="")] | None = None,
-    json: Annotated[bool, Parameter(group=_RUN, negative="")] = False,
+    json: Annotated[Json, Parameter(group=_RUN)] = False,
 ) -> int:
     """Record episodes into a dataset, with a simulated robot.
 

@@ -39,7 +39,7 @@ def recover(
         take: Only the take of this number; may be repeated.
         json: Print one JSON object and nothing else.
     """
-    from rolltape.check import find_root
+    from rolltape.read import find_root
     from rolltape.write import find_takes, recover_takes
 
     if keep and drop:

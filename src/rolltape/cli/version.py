@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from rolltape._version import __version__
+from rolltape.cli.flags import Json
 from rolltape.cli.printing import print_json, print_text
 
 __all__ = ["version"]
 
 
-def version(*, json: bool = False) -> int:
+def version(*, json: Json = False) -> int:
     """Print the version of rolltape.
 
     Args:

@@ -84,13 +84,18 @@ class Feature:
         if not self.is_camera:
             return False
         info = self.info or {}
-        legacy = self.extra.get("video_info")
-        marks = (
-            info.get("is_depth_map"),
-            info.get("video.is_depth_map"),
-            legacy.get("video.is_depth_map") if isinstance(legacy, Mapping) else None,
-        )
+        marks = (info.get("is_depth_map"), info.get("video.is_depth_map"), self._older_info.get("video.is_depth_map"))
         return any(bool(mark) for mark in marks)
+
+    @property
+    def video_info(self) -> Mapping[str, Any]:
+        """What the dataset says of a camera's video: its `info` block, or the `video_info` of older datasets."""
+        return self.info or self._older_info
+
+    @property
+    def _older_info(self) -> Mapping[str, Any]:
+        older = self.extra.get("video_info")
+        return older if isinstance(older, Mapping) else {}
 
     @property
     def depth_unit(self) -> Literal["m", "mm"] | None:
@@ -163,8 +168,7 @@ class Feature:
         return {**known, **self.extra}
 
 
-def _checked_shape(name: str, shape: Any, where: str | None) -> tuple[int, ...]:
-    at = f"{where}, feature {name}" if where else f"feature {name}"
+def _checked_shape(shape: Any, at: str) -> tuple[int, ...]:
     if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
         shape = (int(shape),)
     if not isinstance(shape, (list, tuple)) or not 1 <= len(shape) <= 5:
@@ -179,8 +183,7 @@ def _checked_shape(name: str, shape: Any, where: str | None) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _checked_dtype(name: str, dtype: Any, where: str | None) -> str:
-    at = f"{where}, feature {name}" if where else f"feature {name}"
+def _checked_dtype(dtype: Any, at: str) -> str:
     if isinstance(dtype, str) and dtype in (*_CAMERA_DTYPES, *_TEXT_DTYPES):
         return dtype
     try:
@@ -231,8 +234,7 @@ def parse_feature(name: str, entry: Any, *, where: str | None = None) -> Feature
     missing = [key for key in ("dtype", "shape") if key not in entry]
     if missing:
         raise FormatError("The feature's description is incomplete.", where=at, expected=" and ".join(missing))
-    dtype = _checked_dtype(name, entry["dtype"], where)
-    shape = _checked_shape(name, entry["shape"], where)
+    dtype, shape = _checked_dtype(entry["dtype"], at), _checked_shape(entry["shape"], at)
     if dtype in _CAMERA_DTYPES and len(shape) != 3:
         raise FormatError(
             "A camera's shape has three sizes.", where=at, expected="[height, width, channels]", found=shape

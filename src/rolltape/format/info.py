@@ -12,6 +12,7 @@ from typing import Any
 
 from rolltape.errors import FormatError
 from rolltape.format.features import Feature, parse_features
+from rolltape.format.json_text import json_text
 from rolltape.format.rate import Rate
 
 __all__ = ["CODEBASE_VERSION", "DATA_PATH", "VIDEO_PATH", "Info", "parse_info"]
@@ -112,7 +113,7 @@ class Info:
 
     def to_json_bytes(self) -> bytes:
         """Return the bytes of `info.json`: UTF-8, four spaces, non-ASCII kept."""
-        return (json.dumps(self.to_json(), indent=4, ensure_ascii=False) + "\n").encode()
+        return (json_text(self.to_json()) + "\n").encode()
 
 
 _KNOWN = frozenset(one.name for one in fields(Info)) - {"extra"}

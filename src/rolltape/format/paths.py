@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from string import Formatter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from rolltape.errors import FormatError
 from rolltape.format.info import Info
@@ -19,6 +23,7 @@ __all__ = [
     "TASKS_PATH",
     "WORK_FOLDER",
     "FileNumber",
+    "by_file",
     "data_file",
     "episodes_file",
     "following",
@@ -110,6 +115,26 @@ def following(number: FileNumber, chunks_size: int) -> FileNumber:
     """
     chunk, file = number
     return (chunk, file + 1) if file + 1 < chunks_size else (chunk + 1, 0)
+
+
+def by_file(chunk: npt.NDArray[Any], file: npt.NDArray[Any]) -> list[tuple[FileNumber, npt.NDArray[np.int64]]]:
+    """Return for each file the positions that name it, ascending; the files in the order of their numbers.
+
+    Args:
+        chunk: Chunk numbers, one for each episode, frame or whatever is in a file, int64 [n].
+        file: File numbers, int64 [n].
+
+    Example:
+        >>> [(number, places.tolist()) for number, places in by_file(np.array([0, 0, 0]), np.array([7, 2, 7]))]
+        [((0, 2), [1]), ((0, 7), [0, 2])]
+    """
+    if not len(chunk):
+        return []
+    if (chunk == chunk[0]).all() and (file == file[0]).all():
+        return [((int(chunk[0]), int(file[0])), np.arange(len(chunk)))]
+    order = np.lexsort((file, chunk))
+    edges = np.flatnonzero((np.diff(chunk[order]) != 0) | (np.diff(file[order]) != 0)) + 1
+    return [((int(chunk[part[0]]), int(file[part[0]])), part) for part in np.split(order, edges)]
 
 
 def parse_number(path: str | PurePosixPath) -> FileNumber | None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from rolltape.errors import FormatError, UnknownFeatureError
 from rolltape.format.episode_stats import feature_rows, sample_count, stride
-from rolltape.format.features import Feature
+from rolltape.format.features import DEFAULT_FEATURES, Feature
 from rolltape.format.schema import has_stats
 from rolltape.format.sketch import Bins, Sketch
 from rolltape.format.stats import QUANTILES, FeatureStats, Stats, mean_quantiles, stats_shape
@@ -78,7 +78,7 @@ class QuantileState:
 
     Example:
         >>> state = QuantileState.empty({"x": Feature("x", "float32", (1,))})
-        >>> state.update("x", np.arange(101, dtype=np.float32)).quantiles()["x"]["q90"].tolist()
+        >>> state.with_rows({"x": np.arange(101, dtype=np.float32)}).quantiles()["x"]["q90"].tolist()
         [90.0]
     """
 
@@ -116,38 +116,24 @@ class QuantileState:
         entry = self.entries.get(name)
         return entry.finite if isinstance(entry, Sketch) else None
 
-    def update(self, feature: str, column: npt.NDArray[Any]) -> QuantileState:
-        """Return the state with more rows of a number feature.
-
-        Args:
-            feature: The feature's name.
-            column: [n] or [n, *shape].
-
-        Raises:
-            EpisodeError: If the values do not fit the feature.
-            UnknownFeatureError: If the dataset has no such number feature.
-        """
-        return self.with_rows({feature: column})
-
-    def update_picture(self, feature: str, histogram: PictureHistogram) -> QuantileState:
-        """Return the state with more frames of a camera.
-
-        Raises:
-            FormatError: If the pictures are of another kind than those before (millimetres after metres).
-        """
-        return self.with_rows({}, {feature: histogram})
-
     def with_rows(
         self, columns: Mapping[str, npt.NDArray[Any]], pictures: Mapping[str, PictureHistogram] | None = None
     ) -> QuantileState:
         """Return the state with the rows and pictures of an episode, or of a piece of one.
 
-        Columns of features without statistics are passed over.
+        Args:
+            columns: Values of number features, [n] or [n, *shape].
+            pictures: Pixels of cameras.
+
+        Raises:
+            EpisodeError: If values do not fit their feature.
+            UnknownFeatureError: If no statistics are kept of a feature of this name.
+            FormatError: If pictures are of another kind than those before (millimetres after metres).
         """
         entries = dict(self.entries)
         for name, column in columns.items():
             feature = self._known(name)
-            if feature is None or feature.is_camera:
+            if feature.is_camera:
                 continue
             rows = feature_rows(column, feature)
             entry = entries.get(name)
@@ -157,9 +143,7 @@ class QuantileState:
                 raise FormatError("Only means of quantiles are known of this feature.", where=f"feature {name}")
             entries[name] = entry.insert(rows)
         for name, histogram in (pictures or {}).items():
-            feature = self._known(name)
-            if feature is not None:
-                entries[name] = _with_pictures(feature, entries.get(name), histogram)
+            entries[name] = _with_pictures(self._known(name), entries.get(name), histogram)
         return replace(self, entries=entries)
 
     def merge(self, other: QuantileState) -> QuantileState:
@@ -212,7 +196,7 @@ class QuantileState:
 
         return read_state(data, features, where)
 
-    def _known(self, name: str) -> Feature | None:
+    def _known(self, name: str) -> Feature:
         feature = self.features.get(name)
         if feature is None:
             raise UnknownFeatureError(
@@ -331,12 +315,9 @@ def with_frame_counts(stats: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> St
         name: {stat: np.asarray(array) for stat, array in one.items() if array is not None}
         for name, one in stats.items()
     }
-    counts = [int(one["count"].flat[0]) for name, one in fixed.items() if name in _LENGTH_OF and "count" in one]
+    counts = [int(one["count"].flat[0]) for name, one in fixed.items() if name in DEFAULT_FEATURES and "count" in one]
     length = max(counts, default=0)
     for one in fixed.values():
         if length and "count" in one and int(one["count"].flat[0]) > length:
             one["count"] = np.array([sample_count(length)], np.int64)
     return fixed
-
-
-_LENGTH_OF = ("index", "frame_index", "timestamp", "episode_index", "task_index")

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from rolltape.errors import FormatError, WindowError
 
-__all__ = ["Rate"]
+__all__ = ["TOLERANCE_S", "Rate"]
 
-_DEFAULT_TOLERANCE_S = 1e-4
+TOLERANCE_S = 1e-4
+"""How far a time may be from a frame's, in seconds: the reference's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Rate:
         scaled = np.asarray(seconds, np.float64) * self.fraction.numerator / self.fraction.denominator
         return np.rint(scaled).astype(np.int64)
 
-    def steps(self, deltas: Iterable[float], tolerance_s: float = _DEFAULT_TOLERANCE_S, key: str = "") -> list[int]:
+    def steps(self, deltas: Iterable[float], tolerance_s: float = TOLERANCE_S, key: str = "") -> list[int]:
         """Return time offsets as whole frames.
 
         Raises:

@@ -144,10 +144,8 @@ def has_stats(feature: Feature) -> bool:
     return (feature.is_numeric or feature.is_camera) and feature.size > 0
 
 
-def episode_schema(
-    features: Mapping[str, Feature], fields: Mapping[str, str] | None = None, *, marks: bool = True
-) -> pa.Schema:
-    """Return the schema of a file of episode rows.
+def episode_schema(features: Mapping[str, Feature], fields: Mapping[str, str] | None = None) -> pa.Schema:
+    """Return the schema of a file of episode rows: the format's columns, the user's fields, and our mark.
 
     The columns are fixed when the dataset is created, for the reference refuses to open a dataset whose later files
     have a column that earlier ones lack.
@@ -155,7 +153,6 @@ def episode_schema(
     Args:
         features: All features of the dataset.
         fields: The user's per-episode fields, name to type.
-        marks: Whether our own marks are among the columns.
     """
     i64, f64 = pa.int64(), pa.float64()
     columns = [
@@ -176,6 +173,4 @@ def episode_schema(
             columns += [pa.field(f"stats/{feature.name}/{stat}", _stat_type(feature, stat)) for stat in STAT_NAMES]
     columns += [pa.field("meta/episodes/chunk_index", i64), pa.field("meta/episodes/file_index", i64)]
     columns += [pa.field(name, field_type(name, dtype)) for name, dtype in (fields or {}).items()]
-    if marks:
-        columns.append(pa.field(RECOVERED_MARK, pa.bool_()))
-    return pa.schema(columns)
+    return pa.schema([*columns, pa.field(RECOVERED_MARK, pa.bool_())])

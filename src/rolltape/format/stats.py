@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rolltape.errors import FormatError
 from rolltape.format.features import Feature
+from rolltape.format.json_text import json_text
 from rolltape.format.schema import STAT_NAMES, has_stats
 
 __all__ = [
@@ -193,7 +194,7 @@ def to_json(stats: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> bytes:
         }
         for name, one in stats.items()
     }
-    return json.dumps(plain, indent=4, ensure_ascii=False).encode()
+    return json_text(plain).encode()
 
 
 def from_json(data: bytes | str | Mapping[str, Any], where: str) -> Stats:

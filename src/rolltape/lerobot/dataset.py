@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rolltape.errors import ClosedError, DamagedFileError, SelectionError, UnsupportedFormatError, UsageError
 from rolltape.format.encoders import DepthEncoderConfig, RGBEncoderConfig
-from rolltape.format.paths import safe_join
+from rolltape.format.paths import by_file, safe_join, video_file
 from rolltape.lerobot.metadata import LeRobotDatasetMetadata
 from rolltape.lerobot.recording import RecordingMixin
 from rolltape.lerobot.rows import FrameRows, reference_item
@@ -75,6 +75,7 @@ class LeRobotDataset(RecordingMixin):
 
     reader: Dataset | None
     meta: LeRobotDatasetMetadata
+    episodes: list[int] | None
     _rows: FrameRows | None
     _relative: dict[int, int] | None
     _is_exact: bool
@@ -140,7 +141,6 @@ class LeRobotDataset(RecordingMixin):
         tolerance_s: float,
         video_backend: str | None,
     ) -> None:
-        super()._start_recording(repo_id, root, writer, revision, tolerance_s, video_backend)
         meta = LeRobotDatasetMetadata.of_writer(repo_id, root, writer, revision)
         self._prepare(meta, tolerance_s=tolerance_s, video_backend=video_backend)
         self._writer = writer
@@ -388,12 +388,10 @@ def _refuse_missing_videos(dataset: Dataset) -> None:
     for key in dataset.meta.info.video_features:
         columns = episodes.video(key)
         used = places[columns.valid[places]]
-        files = np.stack([columns.chunk[used], columns.file[used]])
-        _, first, inverse = np.unique(files, axis=1, return_index=True, return_inverse=True)
-        for number, at in enumerate(first.tolist()):
-            path = dataset.meta.video_path(key, int(used[at]))
+        for number, rows in by_file(columns.chunk[used], columns.file[used]):
+            path = video_file(dataset.meta.info, key, *number)
             if not safe_join(dataset.root, path).is_file():
-                missing[path] = episodes.index[used[inverse.reshape(-1) == number]].tolist()
+                missing[path] = episodes.index[used[rows]].tolist()
     if missing:
         paths = list(missing)
         raise DamagedFileError(
@@ -410,7 +408,7 @@ def _set_depth_tables(dataset: Dataset) -> None:
     videos = {name: one for name, one in dataset.meta.info.video_features.items() if one.is_depth}
     for name, feature in videos.items():
         torch = load_torch()
-        config = DepthEncoderConfig.from_info(feature.info or feature.extra.get("video_info"))
+        config = DepthEncoderConfig.from_info(feature.video_info)
         low, high, shift = float(config.depth_min), float(config.depth_max), float(config.shift)
         bottom = math.log(low + shift) if config.use_log else low
         top = math.log(high + shift) if config.use_log else high

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from rolltape.format.info import Info
 from rolltape.format.tasks import Tasks
@@ -75,10 +74,10 @@ class DatasetInfo:
 
 def task_table(tasks: Tasks) -> Any:
     """Return the tasks as a DataFrame (index task, column task_index), or as rows where pandas is not installed."""
-    numbers = sorted(tasks.texts)
-    texts = [tasks.texts[number] for number in numbers]
     try:
         import pandas as pd
     except ImportError:
-        return TableRows(pa.table({"task_index": pa.array(numbers, pa.int64()), "task": pa.array(texts, pa.string())}))
+        return TableRows(tasks.to_table())
+    numbers = sorted(tasks.texts)
+    texts = [tasks.texts[number] for number in numbers]
     return pd.DataFrame({"task_index": np.array(numbers, np.int64)}, index=pd.Index(texts, name="task"))

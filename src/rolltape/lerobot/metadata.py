@@ -5,40 +5,35 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 
 from rolltape.errors import DatasetExistsError, FrameIndexError, UnsupportedFormatError, UsageError
-from rolltape.format.features import Feature, parse_features, with_defaults
+from rolltape.format.features import parse_features, with_defaults
 from rolltape.format.info import CODEBASE_VERSION, Info, parse_info
-from rolltape.format.paths import INFO_PATH, data_file, video_file
+from rolltape.format.paths import INFO_PATH
 from rolltape.format.tasks import Tasks
+from rolltape.lerobot.attributes import InfoAttributes
 from rolltape.lerobot.described import SAY_TOOL, DatasetInfo, task_table
 from rolltape.lerobot.rows import TableRows
 from rolltape.read.metadata import Metadata
 from rolltape.read.places import hub_home, repo_root
 from rolltape.store import local
 
+if TYPE_CHECKING:
+    from rolltape.write import Writer
+
 __all__ = ["LeRobotDatasetMetadata"]
 
 _MM_PER_METRE = 1000.0
-_LANGUAGE_COLUMNS = ("language_persistent", "language_events")
 
 Stats = dict[str, dict[str, npt.NDArray[Any]]]
 
 
-class _Recording(Protocol):
-    """What this needs of a writer."""
-
-    @property
-    def info(self) -> Info: ...
-    @property
-    def tasks(self) -> Tasks: ...
-
-
-class LeRobotDatasetMetadata:
+class LeRobotDatasetMetadata(InfoAttributes):
     """The description of a dataset, with the attributes and methods of lerobot 0.6.1.
 
     Args:
@@ -91,7 +86,7 @@ class LeRobotDatasetMetadata:
         self.repo_type = "dataset"
         self.latest_episode: dict[str, Any] | None = None
         self._loaded = None
-        self._recording: _Recording | None = None
+        self._recording: Writer | None = None
         self._unit: str | None = None
         self._view: tuple[Info, DatasetInfo] | None = None
         self._episode_rows: tuple[Metadata, TableRows] | None = None
@@ -99,9 +94,7 @@ class LeRobotDatasetMetadata:
         self._stats: tuple[Metadata, Stats | None] | None = None
 
     @classmethod
-    def of_writer(
-        cls, repo_id: str, root: Path, writer: _Recording, revision: str | None = None
-    ) -> LeRobotDatasetMetadata:
+    def of_writer(cls, repo_id: str, root: Path, writer: Writer, revision: str | None = None) -> LeRobotDatasetMetadata:
         """Return the description of a dataset that is being recorded: counters and tasks are the writer's, always."""
         meta = cls.__new__(cls)
         meta._set_up(repo_id, Path(root), revision)
@@ -251,102 +244,6 @@ class LeRobotDatasetMetadata:
             stats[key] = {name: one if name == "count" else one * factor for name, one in stats[key].items()}
         return stats
 
-    # What info.json says.
-
-    @property
-    def features(self) -> dict[str, dict[str, Any]]:
-        """All features as plain mappings, shapes as tuples."""
-        found: dict[str, dict[str, Any]] = self.info["features"]
-        return found
-
-    @property
-    def fps(self) -> int | float:
-        """Frames per second."""
-        return self._info.fps
-
-    @property
-    def robot_type(self) -> str | None:
-        """The kind of robot."""
-        return self._info.robot_type
-
-    @property
-    def data_path(self) -> str:
-        """The template of data files."""
-        return self._info.data_path
-
-    @property
-    def video_path(self) -> str | None:
-        """The template of video files."""
-        return self._info.video_path
-
-    @property
-    def total_episodes(self) -> int:
-        """How many episodes there are."""
-        return self._info.total_episodes
-
-    @property
-    def total_frames(self) -> int:
-        """How many frames there are."""
-        return self._info.total_frames
-
-    @property
-    def total_tasks(self) -> int:
-        """How many tasks there are."""
-        return self._info.total_tasks
-
-    @property
-    def chunks_size(self) -> int:
-        """Files in one chunk folder."""
-        return self._info.chunks_size
-
-    @property
-    def data_files_size_in_mb(self) -> int | float:
-        """The size limit of data files, MiB."""
-        return self._info.data_files_size_in_mb
-
-    @property
-    def video_files_size_in_mb(self) -> int | float:
-        """The size limit of video files, MiB."""
-        return self._info.video_files_size_in_mb
-
-    @property
-    def names(self) -> dict[str, Any]:
-        """The element names of each feature."""
-        return {key: feature["names"] for key, feature in self.features.items()}
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each feature."""
-        return {key: tuple(feature["shape"]) for key, feature in self.features.items()}
-
-    def _keys(self, chosen: Callable[[Feature], bool]) -> list[str]:
-        return [name for name, feature in self._info.features.items() if chosen(feature)]
-
-    @property
-    def camera_keys(self) -> list[str]:
-        """All cameras."""
-        return self._keys(lambda feature: feature.is_camera)
-
-    @property
-    def video_keys(self) -> list[str]:
-        """The cameras in videos."""
-        return self._keys(lambda feature: feature.is_video)
-
-    @property
-    def image_keys(self) -> list[str]:
-        """The cameras in the tables."""
-        return self._keys(lambda feature: feature.is_image)
-
-    @property
-    def depth_keys(self) -> list[str]:
-        """The cameras that hold distances."""
-        return self._keys(lambda feature: feature.is_depth)
-
-    @property
-    def has_language_columns(self) -> bool:
-        """Whether there are language columns."""
-        return any(name in self._info.features for name in _LANGUAGE_COLUMNS)
-
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The function schemas of the dataset, or the one of `say` where it has none."""
@@ -375,9 +272,7 @@ class LeRobotDatasetMetadata:
         Raises:
             FrameIndexError: There is no such episode.
         """
-        place = self._place(ep_index)
-        episodes = self._metadata().episodes
-        return Path(data_file(self._info, int(episodes.data_chunk[place]), int(episodes.data_file[place])))
+        return Path(self._metadata().data_path(self._place(ep_index)))
 
     def get_video_file_path(self, ep_index: int, vid_key: str) -> Path:
         """Return the relative path of the file with an episode's pictures of a camera.
@@ -385,9 +280,7 @@ class LeRobotDatasetMetadata:
         Raises:
             FrameIndexError: There is no such episode.
         """
-        place = self._place(ep_index)
-        columns = self._metadata().episodes.video(vid_key)
-        return Path(video_file(self._info, vid_key, int(columns.chunk[place]), int(columns.file[place])))
+        return Path(self._metadata().video_path(vid_key, self._place(ep_index)))
 
     def _place(self, ep_index: int) -> int:
         count = len(self._metadata().episodes)
@@ -419,14 +312,6 @@ class LeRobotDatasetMetadata:
 
     # Settings.
 
-    def get_chunk_settings(self) -> dict[str, int | float]:
-        """Return the limits of files and folders."""
-        return {
-            "chunks_size": self.chunks_size,
-            "data_files_size_in_mb": self.data_files_size_in_mb,
-            "video_files_size_in_mb": self.video_files_size_in_mb,
-        }
-
     def update_chunk_settings(
         self,
         chunks_size: int | None = None,
@@ -451,15 +336,12 @@ class LeRobotDatasetMetadata:
 
     def _write_info(self, **changes: Any) -> None:
         if self._recording is not None:
-            change = getattr(self._recording, "change_info", None)
-            if change is None:
+            if "tools" in changes:
                 raise UsageError(
-                    "The description cannot be changed while a recording is open.", fix="finalize() first."
+                    "The tools cannot be changed while a recording is open.", where=self.root, fix="finalize() first."
                 )
-            change(**changes)
+            self._recording.change_info(**changes)
             return
-        from dataclasses import replace
-
         loaded = self._metadata()
         info = loaded.info.replace(**changes)
         local.write_atomic(self.root / INFO_PATH, info.to_json_bytes())

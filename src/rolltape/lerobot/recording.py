@@ -7,14 +7,15 @@ with the first episode (or with `finalize`); the caller's frame keeps its `task`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from rolltape.errors import ClosedError, UsageError
-from rolltape.format import DepthEncoderConfig, Feature, RGBEncoderConfig
+from rolltape.format import CODEBASE_VERSION, DEFAULT_FEATURES, DepthEncoderConfig, Feature, RGBEncoderConfig
 from rolltape.read.places import hub_home
 from rolltape.write import Writer
 
@@ -32,6 +33,7 @@ class RecordingMixin:
     repo_id: str
     root: Path
     _writer: Writer | None = None
+    _is_finalized: bool
 
     @classmethod
     def create(
@@ -86,6 +88,10 @@ class RecordingMixin:
             FormatError, UsageError, CodecError: An argument is wrong (`ValueError`s).
         """
         place = Path(root) if root is not None else hub_home() / repo_id
+        sizes: dict[str, Any] = {
+            "data_files_size_in_mb": data_files_size_in_mb,
+            "video_files_size_in_mb": video_files_size_in_mb,
+        }
         writer = Writer.create(
             place,
             fps,
@@ -95,11 +101,10 @@ class RecordingMixin:
             rgb_encoder=rgb_encoder,
             depth_encoder=depth_encoder,
             encoder_threads=encoder_threads,
-            data_files_size_in_mb=data_files_size_in_mb or 100,
-            video_files_size_in_mb=video_files_size_in_mb or 200,
             queue_frames=max(1, encoder_queue_maxsize),
             use_videos=use_videos,
             non_finite="keep",
+            **{name: size for name, size in sizes.items() if size is not None},
         )
         made = cls.__new__(cls)
         made._start_recording(repo_id, place, writer, None, tolerance_s, video_backend)
@@ -162,9 +167,10 @@ class RecordingMixin:
             non_finite="keep",
         )
         made = cls.__new__(cls)
-        made._start_recording(repo_id, Path(root), writer, revision or "v3.0", tolerance_s, video_backend)
+        made._start_recording(repo_id, Path(root), writer, revision or CODEBASE_VERSION, tolerance_s, video_backend)
         return made
 
+    @abstractmethod
     def _start_recording(
         self,
         repo_id: str,
@@ -174,20 +180,7 @@ class RecordingMixin:
         tolerance_s: float,
         video_backend: str | None,
     ) -> None:
-        """Become a dataset in write mode. The reading half adds what it needs."""
-        self.repo_id = repo_id
-        self.root = root
-        self.revision = revision
-        self.tolerance_s = tolerance_s
-        self.image_transforms: Callable[[Any], Any] | None = None
-        self.delta_timestamps: Mapping[str, Sequence[float]] | None = None
-        self.episodes: list[int] | None = None
-        self._requested_root = root
-        self._video_backend = video_backend
-        self._return_uint8 = False
-        self._depth_output_unit = "m"
-        self._is_finalized = False
-        self._writer = writer
+        """Become a dataset in write mode: the reading half sets all attributes, and keeps the writer."""
 
     @property
     def writer(self) -> Writer | None:
@@ -285,7 +278,7 @@ def _add_all(writer: Writer, data: Mapping[str, Any]) -> None:
     if tasks is None:
         raise UsageError("The episode has no tasks.", expected="a text for each frame under `task`")
     size = int(data["size"]) if "size" in data else len(tasks)
-    names = [name for name in data if name in writer.features and name not in _GENERATED]
+    names = [name for name in data if name in writer.features and name not in DEFAULT_FEATURES]
     unequal = [name for name in names if len(data[name]) != size]
     if len(tasks) != size or unequal:
         raise UsageError(
@@ -299,9 +292,6 @@ def _add_all(writer: Writer, data: Mapping[str, Any]) -> None:
     except BaseException:
         writer.discard_episode()
         raise
-
-
-_GENERATED = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
 def _value(feature: Feature, value: Any) -> Any:

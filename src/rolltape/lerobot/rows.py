@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -239,8 +240,6 @@ class FrameRows(Rows):
 
     def select_columns(self, column_names: str | Iterable[str]) -> FrameRows:
         """Return the same rows with some of the columns."""
-        from dataclasses import replace
-
         names = [column_names] if isinstance(column_names, str) else list(column_names)
         for name in names:
             self._known(name)

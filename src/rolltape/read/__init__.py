@@ -8,7 +8,7 @@ from rolltape.read.episode import EpisodeView
 from rolltape.read.episodes import Episodes, VideoColumns
 from rolltape.read.metadata import Metadata
 from rolltape.read.opening import open, open_metadata
-from rolltape.read.places import hub_home, local_root
+from rolltape.read.places import find_root, hub_home, local_root
 from rolltape.read.tables import FrameTable
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Metadata",
     "VideoColumns",
     "View",
+    "find_root",
     "hub_home",
     "local_root",
     "open",

@@ -20,6 +20,7 @@ from rolltape.format.info import Info
 from rolltape.format.tasks import Tasks
 from rolltape.read.batch import Batch, row_of
 from rolltape.read.episode import EpisodeView
+from rolltape.read.episodes import listed
 from rolltape.read.forms import PictureFormat
 from rolltape.read.metadata import Metadata
 from rolltape.read.pictures import Pictures, Request
@@ -33,6 +34,7 @@ Int64s = npt.NDArray[np.int64]
 Item = dict[str, Any]
 
 _RUN = 16
+_WINDOWS = "delta_timestamps= or delta_steps="
 
 
 @dataclass(frozen=True)
@@ -309,9 +311,8 @@ class Dataset:
         place = int(self.meta.episodes.places(np.array([operator.index(episode)]))[0])
         found = np.flatnonzero(self._places == place) if place >= 0 else self._places[:0]
         if not len(found):
-            chosen = self.episodes
-            shown = ", ".join(map(str, chosen[:10])) + (", ..." if len(chosen) > 10 else "")
-            raise SelectionError(f"Episode {episode} is not in the selection.", expected=f"one of {shown or 'none'}")
+            chosen = listed(self.episodes)
+            raise SelectionError(f"Episode {episode} is not in the selection.", expected=f"one of {chosen or 'none'}")
         return EpisodeView(self, int(found[0]))
 
     def select(self, episodes: Iterable[int] | None = None, *, where: Where | None = None) -> Dataset:
@@ -344,14 +345,11 @@ class Dataset:
             arrays["task"] = pa.array(texts, pa.string()).take(pa.array(codes))
         return pa.table(arrays)
 
-    def positions(self, indices: Int64s | None = None) -> Int64s:
-        """Return where frames of the selection are in the frame table; all of them by default."""
-        if indices is None:
-            if self._straight:
-                return np.arange(len(self))
-            return np.repeat(self._table.starts[self._places] - self._begins, self._lengths) + np.arange(len(self))
-        ordinals = np.searchsorted(self._ends, indices, "right")
-        return self._table.starts[self._places[ordinals]] + indices - self._begins[ordinals]
+    def positions(self) -> Int64s:
+        """Return where the frames of the selection are in the frame table."""
+        if self._straight:
+            return np.arange(len(self))
+        return np.repeat(self._table.starts[self._places] - self._begins, self._lengths) + np.arange(len(self))
 
     def column_values(self, name: str) -> npt.NDArray[Any]:
         """Return a column of numbers of the selected frames, [n, ...]."""
@@ -403,11 +401,11 @@ def make_view(
     """
     for key in windows:
         if key not in meta.features:
-            raise unknown_feature(key, list(meta.features), "delta_timestamps")
+            raise unknown_feature(key, list(meta.features), _WINDOWS)
         if key not in columns and key not in cameras:
             raise UsageError(
                 f"{key} has a window but is left out of the items.",
-                where="delta_timestamps",
+                where=_WINDOWS,
                 fix="Add it to columns= or cameras=, or drop its window.",
             )
     return View(columns, cameras, task, dict(windows), form)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rolltape.errors import FormatError, UnknownFeatureError
+from rolltape.format.paths import EPISODES_FOLDER
 
 __all__ = ["Episodes", "VideoColumns"]
 
@@ -20,7 +21,7 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-_WHERE = "meta/episodes"
+_WHERE = EPISODES_FOLDER
 _KNOWN = frozenset(
     (
         "episode_index",
@@ -170,6 +171,9 @@ def _floats(table: pa.Table, name: str) -> Float64s:
 def _video_columns(table: pa.Table, key: str) -> VideoColumns:
     names = [f"videos/{key}/{part}" for part in ("chunk_index", "file_index", "from_timestamp", "to_timestamp")]
     missing = [name for name in names[:3] if name not in table.column_names]
+    if missing and not table.num_rows:  # a dataset without episodes has no table, or one without columns
+        none, no_time = np.zeros(0, np.int64), np.zeros(0, np.float64)
+        return VideoColumns(none, none, no_time, no_time, np.zeros(0, np.bool_))
     if missing:
         raise FormatError(
             "The episodes table lacks the columns of a camera.",

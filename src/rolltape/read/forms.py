@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rolltape.format.features import Feature
+from rolltape.format.rate import TOLERANCE_S
 
 __all__ = ["PictureFormat", "in_unit", "place", "to_float"]
 
@@ -35,7 +36,7 @@ class PictureFormat:
     layout: Literal["CHW", "HWC"] = "CHW"
     resize: tuple[int, int] | None = None
     depth_unit: Literal["m", "mm", "stored"] = "m"
-    tolerance_s: float = 1e-4
+    tolerance_s: float = TOLERANCE_S
 
     def of(self, camera: Feature) -> np.dtype[Any]:
         """Return the dtype of a camera's pictures."""

@@ -26,11 +26,15 @@ from rolltape.format.paths import (
     numbered_files,
     video_file,
 )
+from rolltape.format.schema import episode_schema
 from rolltape.format.tasks import Tasks
 from rolltape.read.episodes import Episodes, listed
 from rolltape.read.parquet import open_parquet, reading, with_episodes
 
 __all__ = ["Metadata"]
+
+_TRIES = 10
+"""How often the episode rows are read again while a writer is faster than the reading."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +76,23 @@ class Metadata:
         """
         root = Path(root)
         dialects.require_readable(root)
+        writing = (root / WORK_FOLDER).is_dir()
         info = parse_info((root / INFO_PATH).read_bytes())
         _refuse_old_layout(root, info)
-        tasks = _load_tasks(root, info)
         episodes, damage = _load_episodes(root)
+        for _ in range(_TRIES):  # a writer may have gone on since info.json was read
+            if damage or allow_damaged or len(episodes) == info.total_episodes:
+                break
+            before, info = info, parse_info((root / INFO_PATH).read_bytes())
+            if len(episodes) >= info.total_episodes or info.total_episodes == before.total_episodes:
+                break
+            episodes, damage = _load_episodes(root)
+        tasks = _load_tasks(root, info)  # after the rows, for a commit writes it before them
         if damage and not allow_damaged:
             missing = _missing(info.total_episodes, episodes).tolist()
             raise with_episodes(damage[0], missing) from damage[0]
         if not allow_damaged:
-            if len(episodes) != info.total_episodes:  # a writer may have gone on since info.json was read
-                info = parse_info((root / INFO_PATH).read_bytes())
-            _compare(root, info, episodes)
+            _compare(root, info, episodes, writing=writing)
         if damage:
             warnings.warn(
                 "Files of meta/ cannot be read; their episodes are left out: " + "; ".join(one.path for one in damage),
@@ -103,7 +113,10 @@ class Metadata:
 
     @cached_property
     def stats(self) -> dict[str, dict[str, npt.NDArray[Any]]] | None:
-        """The statistics of `meta/stats.json`, arrays of one axis or more, or None where there is no such file."""
+        """The statistics of `meta/stats.json`, or None where there is no such file.
+
+        Arrays of one axis or more, in the dtypes of the numbers as they are written: so does the reference.
+        """
         path = self.root / STATS_PATH
         if not path.is_file():
             return None
@@ -169,7 +182,7 @@ def _load_episodes(root: Path) -> tuple[Episodes, list[DamagedFileError]]:
         tables.append(table)
         origins.append(relative)
     if not tables:
-        return Episodes(_NO_ROWS.empty_table()), damage
+        return Episodes(episode_schema({}).empty_table()), damage
     try:
         whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
@@ -184,19 +197,6 @@ def _load_episodes(root: Path) -> tuple[Episodes, list[DamagedFileError]]:
     order = np.argsort(index, kind="stable")
     _refuse_duplicates(index[order], order, [table.num_rows for table in tables], origins)
     return Episodes(whole.take(pa.array(order))), damage
-
-
-_NO_ROWS = pa.schema(
-    [
-        ("episode_index", pa.int64()),
-        ("length", pa.int64()),
-        ("data/chunk_index", pa.int64()),
-        ("data/file_index", pa.int64()),
-        ("dataset_from_index", pa.int64()),
-        ("dataset_to_index", pa.int64()),
-        ("tasks", pa.list_(pa.string())),
-    ]
-)
 
 
 def _read_rows(root: Path, relative: str) -> pa.Table:
@@ -221,11 +221,11 @@ def _refuse_duplicates(
         )
 
 
-def _compare(root: Path, info: Info, episodes: Episodes) -> None:
+def _compare(root: Path, info: Info, episodes: Episodes, *, writing: bool) -> None:
     """Hold the counters of `info.json` against the rows, and the rows against themselves."""
     _compare_rows(episodes)
     # While a recording is under way, rows are on disk a moment before info.json counts them.
-    writing = (root / WORK_FOLDER).is_dir()
+    writing = writing or (root / WORK_FOLDER).is_dir()
     found, stated = len(episodes), info.total_episodes
     if found < stated or (found > stated and not writing):
         missing = _missing(stated, episodes)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from rolltape.errors import CodecError, DamagedFileError, UsageError
 from rolltape.format.features import Feature
 from rolltape.read.dataset import Dataset, make_view
+from rolltape.read.episodes import listed
 from rolltape.read.forms import PictureFormat
 from rolltape.read.metadata import Metadata
 from rolltape.read.pictures import Pictures
@@ -163,7 +164,7 @@ def _without_damaged(meta: Metadata, places: Int64s, table: FrameTable) -> tuple
             files.append(error.path)
     if not lost:
         return places, table
-    numbers = ", ".join(str(one) for one in meta.episodes.index[sorted(lost)][:20])
+    numbers = listed(meta.episodes.index[sorted(lost)])
     warnings.warn(
         f"Data files cannot be read ({', '.join(files)}); episodes left out: {numbers}", RuntimeWarning, stacklevel=4
     )

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from rolltape.errors import DamagedFileError
 from rolltape.format.paths import safe_join
+from rolltape.read.episodes import listed
 from rolltape.store.local import is_lfs_pointer
 
 __all__ = ["check_parquet", "damaged", "open_parquet", "reading", "with_episodes"]
@@ -40,6 +41,8 @@ def check_parquet(root: Path, relative: str, episodes: Iterable[int] = ()) -> Pa
             tail = file.read(len(_MAGIC))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise damaged("The file is missing.", root, relative, episodes) from None
+    except OSError as error:  # no permission, a link that leads in a circle, a disk that fails
+        raise damaged("The file cannot be read.", root, relative, episodes, found=error.strerror) from error
     if not size:
         raise damaged("The file is empty (zero bytes).", root, relative, episodes)
     if is_lfs_pointer(head):
@@ -65,7 +68,7 @@ def damaged(
         what,
         path=relative,
         episodes=affected,
-        found=found or _list_of(affected),
+        found="; ".join(text for text in (found, _list_of(affected)) if text) or None,
         fix=f"Restore the file from its source. `rolltape check {root}` lists what is affected; "
         "allow_damaged=True opens the other episodes.",
     )
@@ -79,11 +82,8 @@ def with_episodes(error: DamagedFileError, episodes: Iterable[int]) -> DamagedFi
 
 
 def _list_of(episodes: Iterable[int]) -> str | None:
-    affected = list(episodes)
-    if not affected:
-        return None
-    shown = ", ".join(str(one) for one in affected[:10])
-    return f"episodes affected: {shown}" + (f" and {len(affected) - 10} more" if len(affected) > 10 else "")
+    affected = listed(episodes)
+    return f"episodes affected: {affected}" if affected else None
 
 
 def reading(action: Callable[[], _Result], root: Path, relative: str, episodes: Iterable[int] = ()) -> _Result:

@@ -39,7 +39,6 @@ __all__ = ["Pictures", "Request"]
 Int64s = npt.NDArray[np.int64]
 Job = Callable[[], None]
 
-_CODES = 4096
 _SCRATCH = 16
 
 
@@ -175,7 +174,9 @@ class Pictures:
     ) -> None:
         with self._open(plan) as video:
             height, width, channels = self._size(camera)
-            found = (video.index.height, video.index.width, channels)
+            index = video.index
+            shown = (index.height, index.width) if camera.is_depth else index.picture_size
+            found = (*shown, channels)
             if found != (height, width, channels) and form.resize is None:
                 wrong[camera.name] = found
                 return
@@ -199,7 +200,7 @@ class Pictures:
         try:
             lease = self._decoders.get(path)
             video = lease.__enter__()
-        except (DamagedFileError, ContainerError, FileNotFoundError) as error:
+        except (ContainerError, OSError) as error:
             raise self._cannot_open(plan, error) from error
         try:
             yield video
@@ -214,14 +215,17 @@ class Pictures:
         place = plan.places[0]
         same = (columns.chunk == columns.chunk[place]) & (columns.file == columns.file[place]) & columns.valid
         episodes = self.meta.episodes.index[same].tolist()
-        with open(path, "rb") as file:
-            pointer = is_lfs_pointer(file.read(64))
+        try:
+            with open(path, "rb") as file:
+                pointer = is_lfs_pointer(file.read(64))
+        except OSError:  # no permission, a disk that fails: `error` says it
+            pointer = False
         if pointer:
             what, fix = "The video is a Git LFS pointer, not the content.", "Fetch the content: git lfs pull"
         else:
             what = "The video cannot be read."
             fix = f"Restore the file from its source. `rolltape check {self.meta.root}` lists what is affected."
-        text = getattr(error, "what", None) or str(error)
+        text = getattr(error, "what", None) or getattr(error, "strerror", None) or str(error)
         return DamagedFileError(what, path=plan.path, episodes=episodes, found=text, fix=fix)
 
     def _ranks(self, plan: FileFrames, video: VideoFile, tolerance_s: float) -> Int64s:
@@ -283,7 +287,7 @@ class Pictures:
         self, video: VideoFile, ranks: Int64s, array: npt.NDArray[Any], targets: Int64s, form: PictureFormat
     ) -> None:
         for rows in _slices(ranks):
-            scratch = self.buffers.take((len(rows), video.index.height, video.index.width, 3), np.uint8)
+            scratch = self.buffers.take((len(rows), *video.index.picture_size, 3), np.uint8)
             video.read(ranks[rows], scratch, "HWC")
             for picture, target in zip(scratch, targets[rows].tolist(), strict=True):
                 place(picture, array[target], form)
@@ -309,11 +313,9 @@ class Pictures:
         if key not in self._depth_tables:
             from rolltape.video import depth
 
-            info = camera.info or camera.extra.get("video_info")
-            config = DepthEncoderConfig.from_info(info)
-            codes = np.arange(_CODES, dtype=np.uint16).reshape(1, _CODES)
-            values = depth.dequantize(codes, config, cast("Any", unit))
-            self._depth_tables[key] = np.asarray(values, np.float32).reshape(_CODES)
+            config = DepthEncoderConfig.from_info(camera.video_info)
+            codes = np.arange(depth.MAX_CODE + 1, dtype=np.uint16)
+            self._depth_tables[key] = depth.dequantize(codes, config, cast("Any", unit))
         return self._depth_tables[key]
 
     # Pictures in the data tables.

@@ -10,7 +10,7 @@ from pathlib import Path
 from rolltape.errors import DatasetNotFoundError, UnsupportedFormatError
 from rolltape.format.paths import INFO_PATH, WORK_FOLDER
 
-__all__ = ["hub_home", "local_root", "repo_root"]
+__all__ = ["find_root", "hub_home", "local_root", "repo_root"]
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]+)://")
 _REPO = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
@@ -30,8 +30,13 @@ def hub_home() -> Path:
     """Return the folder of datasets by repo id: `$HF_LEROBOT_HOME`, by default `$HF_HOME/lerobot`."""
     if home := os.environ.get("HF_LEROBOT_HOME"):
         return Path(home).expanduser()
+    return _hub_cache() / "lerobot"
+
+
+def _hub_cache() -> Path:
+    """Return the folder of the Hub's own client: `$HF_HOME`, by default `huggingface` in the user's cache."""
     base = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface"
-    return Path(base).expanduser() / "lerobot"
+    return Path(base).expanduser()
 
 
 def local_root(source: str | os.PathLike[str]) -> Path:
@@ -64,6 +69,23 @@ def local_root(source: str | os.PathLike[str]) -> Path:
     raise DatasetNotFoundError("There is no such folder.", where=path, expected=f"a folder with {INFO_PATH}")
 
 
+def find_root(source: str | os.PathLike[str]) -> Path:
+    """Return the folder that `source` means when a dataset is in it, however damaged it is.
+
+    Args:
+        source: A folder, or a repo id below `$HF_LEROBOT_HOME`.
+
+    Raises:
+        DatasetNotFoundError: There is no such folder, or nothing in it looks like a dataset.
+        UnsupportedFormatError: The source is not on this machine.
+    """
+    home = hub_home() / source
+    root = home if not Path(source).expanduser().is_dir() and home.is_dir() else local_root(source)
+    if not any((root / name).exists() for name in ("meta", "data", "videos", WORK_FOLDER)):
+        raise DatasetNotFoundError("There is no dataset in this folder.", where=root, expected=INFO_PATH)
+    return root
+
+
 def repo_root(repo_id: str, revision: str | None = None) -> Path:
     """Return the local folder of a repo id: under `$HF_LEROBOT_HOME`, else a snapshot that was downloaded before.
 
@@ -90,10 +112,9 @@ def repo_root(repo_id: str, revision: str | None = None) -> Path:
 
 def _snapshots(repo_id: str, revision: str | None) -> Iterator[Path]:
     """Yield where snapshots of a repository lie in the caches of the reference and of the Hub's own client."""
-    base = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
-    caches = (hub_home() / "hub", Path(os.environ.get("HF_HUB_CACHE") or base / "hub").expanduser())
+    caches = (hub_home() / "hub", Path(os.environ.get("HF_HUB_CACHE") or _hub_cache() / "hub").expanduser())
     for cache in caches:
-        folder = cache / ("datasets--" + repo_id.replace("/", "--"))
+        folder = cache / ("datasets--" + str(repo_id).replace("/", "--"))
         for name in (revision,) if revision else ("v3.0", "main"):
             yield folder / "snapshots" / name
             try:

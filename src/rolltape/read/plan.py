@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rolltape.errors import NoFootageError
-from rolltape.format.paths import video_file
+from rolltape.format.paths import by_file, video_file
 from rolltape.read.metadata import Metadata
 
 __all__ = ["FileFrames", "plan_video"]
@@ -58,18 +58,10 @@ def plan_video(meta: Metadata, key: str, places: Int64s, frames: Int64s) -> list
         raise no_footage(meta, key, int(places[int(np.argmin(valid))]))
     begin = meta.info.rate.frames_at(columns.from_timestamp[places])
     ranks = begin + frames
-    chunk, file = columns.chunk[places], columns.file[places]
-    plans = []
-    if (chunk == chunk[0]).all() and (file == file[0]).all():
-        groups = [np.arange(len(places))]
-    else:
-        order = np.lexsort((file, chunk))
-        edges = np.flatnonzero((np.diff(chunk[order]) != 0) | (np.diff(file[order]) != 0)) + 1
-        groups = np.split(order, edges)
-    for rows in groups:
-        path = video_file(meta.info, key, int(chunk[rows[0]]), int(file[rows[0]]))
-        plans.append(FileFrames(key, path, ranks[rows], places[rows], frames[rows], rows))
-    return plans
+    return [
+        FileFrames(key, video_file(meta.info, key, *number), ranks[rows], places[rows], frames[rows], rows)
+        for number, rows in by_file(columns.chunk[places], columns.file[places])
+    ]
 
 
 def no_footage(meta: Metadata, key: str, place: int, path: str | None = None) -> NoFootageError:

@@ -56,11 +56,11 @@ def _listed(table: Episodes, episodes: Iterable[int], among: Int64s, *, narrowed
     numbers = _whole_numbers(episodes)
     last = int(table.index[-1]) if len(table) else -1
     valid = f"episodes 0 to {last}" if last >= 0 else "no episodes: the dataset is empty"
-    wanted = np.array(numbers, np.int64)
     bad = [one for one in numbers if not 0 <= one <= last]
     if bad:
         kind = "negative" if bad[0] < 0 else "out of range"
         raise SelectionError(f"Episode {bad[0]} is {kind}.", where="episodes=", expected=valid, found=listed(bad))
+    wanted = np.array(numbers, np.int64)
     unique, counts = np.unique(wanted, return_counts=True)
     if len(unique) < len(wanted):
         twice = unique[counts > 1]

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rolltape.errors import FormatError
-from rolltape.format.paths import data_file
+from rolltape.format.paths import by_file, data_file
+from rolltape.format.schema import column_type
 from rolltape.read.columns import Column, NumberColumn, convert, join
 from rolltape.read.metadata import Metadata
 from rolltape.read.parquet import check_parquet, open_parquet, reading
@@ -92,16 +93,13 @@ class FrameTable:
 
     def _lay_out(self) -> None:
         episodes = self.meta.episodes
-        chunk, file = episodes.data_chunk[self.places], episodes.data_file[self.places]
-        order = np.lexsort((self.places, file, chunk))
-        edges = np.flatnonzero((np.diff(chunk[order]) != 0) | (np.diff(file[order]) != 0)) + 1
         start = 0
-        for part in np.split(order, edges) if len(order) else []:
+        for number, part in by_file(episodes.data_chunk[self.places], episodes.data_file[self.places]):
             places = self.places[part]
             lengths = episodes.length[places]
             ends = np.cumsum(lengths)
             self.starts[places] = start + ends - lengths
-            path = data_file(self.meta.info, int(chunk[part[0]]), int(file[part[0]]))
+            path = data_file(self.meta.info, *number)
             self.files.append(DataFile(path, places, start, int(ends[-1])))
             start += int(ends[-1])
 
@@ -151,8 +149,8 @@ class FrameTable:
                     parts[name].append(convert(feature, table.column(name), file.path, rows.take))
             for name in wanted:
                 feature = self.meta.features[name]
-                empty = pa.chunked_array([], _empty_type(feature.is_string))
-                self._columns[name] = join(parts[name]) if parts[name] else convert(feature, empty, "")
+                empty = pa.chunked_array([], column_type(feature))
+                self._columns[name] = join(parts[name]) if parts[name] else convert(feature, empty, "no file")
 
     def open(self, file: DataFile) -> pq.ParquetFile:
         """Return an open data file."""
@@ -188,10 +186,6 @@ class FrameTable:
             return opened.read_row_groups(rows.groups, columns=names)
 
         return reading(read, self.meta.root, file.path, self.numbers(file))
-
-
-def _empty_type(text: bool) -> pa.DataType:
-    return pa.string() if text else pa.null()
 
 
 def locate(table: FrameTable, file: DataFile, opened: pq.ParquetFile) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rolltape.errors import UsageError, WindowError
-from rolltape.format.rate import Rate
+from rolltape.format.rate import TOLERANCE_S, Rate
 
 __all__ = ["Window", "parse_windows"]
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+_FURTHEST = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def parse_windows(
     rate: Rate,
     delta_timestamps: Mapping[str, Iterable[float]] | None,
     delta_steps: Mapping[str, Iterable[int]] | None,
-    tolerance_s: float = 1e-4,
+    tolerance_s: float = TOLERANCE_S,
 ) -> dict[str, Window]:
     """Return the windows by key.
 
@@ -71,13 +73,23 @@ def parse_windows(
         UsageError: A key is in both mappings.
     """
     windows: dict[str, Window] = {}
-    for key, deltas in (delta_timestamps or {}).items():
-        windows[key] = _window(key, rate.steps(list(deltas), tolerance_s, key))
-    for key, steps in (delta_steps or {}).items():
+    for key, deltas in _offsets("delta_timestamps", delta_timestamps):
+        windows[key] = _window(key, rate.steps(deltas, tolerance_s, key))
+    for key, steps in _offsets("delta_steps", delta_steps):
         if key in windows:
             raise UsageError(f"{key} has a window in delta_timestamps and in delta_steps.", fix="Keep one of them.")
-        windows[key] = _window(key, list(steps))
+        windows[key] = _window(key, steps)
     return windows
+
+
+def _offsets(name: str, windows: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield each key with its list of offsets."""
+    if not isinstance(windows or {}, Mapping):
+        raise WindowError(f"{name} is not a mapping.", expected="key to offsets", found=type(windows).__name__)
+    for key, offsets in (windows or {}).items():
+        if isinstance(offsets, (str, bytes)) or not isinstance(offsets, Iterable):
+            raise WindowError("A window is not a list of offsets.", where=f"{name}, {key}", found=repr(offsets))
+        yield key, list(offsets)
 
 
 def _window(key: str, steps: list[Any]) -> Window:
@@ -86,4 +98,6 @@ def _window(key: str, steps: list[Any]) -> Window:
     for step in steps:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
             raise WindowError("An offset is not a whole number of frames.", where=key, found=repr(step))
+        if abs(int(step)) > _FURTHEST:
+            raise WindowError("An offset is out of range.", where=key, expected="at most 2^53 frames", found=repr(step))
     return Window(np.array(steps, np.int64))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,6 +29,7 @@ from rolltape.record.events import (
 from rolltape.record.recorder import Recorder
 from rolltape.record.robots import Robot, make_robot
 from rolltape.record.summary import EpisodeResult, Summary, read_back
+from rolltape.store import local
 
 __all__ = ["record"]
 
@@ -281,9 +281,9 @@ class _Session:
         if self.config.resume or self.results or not root.is_dir():
             return
         if all(path.name == "meta" for path in root.iterdir()):
-            shutil.rmtree(root / "meta", ignore_errors=True)
             with contextlib.suppress(OSError):
-                root.rmdir()
+                local.remove_tree(root / "meta")
+                local.remove_folder_if_empty(root)
 
 
 def _queued(writer: Any) -> int:

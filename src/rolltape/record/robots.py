@@ -128,7 +128,7 @@ def _make_mujoco(config: RecordConfig) -> Any:
         fps=config.dataset.fps,
         cameras=None if robot.cameras is None else {name: _view(robot, name) for name in robot.cameras},
         seed=robot.seed,
-        success=None if robot.success is None else load_policy(robot.success),
+        success=None if robot.success is None else load_policy(robot.success, "rule of success"),
         shadows=robot.shadows,
         samples=robot.samples,
         timestep=robot.timestep,

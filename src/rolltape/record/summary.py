@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rolltape.errors import RolltapeError
+from rolltape.format.paths import INFO_PATH
 
 __all__ = ["EpisodeResult", "Summary", "read_back"]
 
@@ -126,7 +127,7 @@ def read_back(root: Path, episodes: Sequence[EpisodeResult], existing: int) -> R
     """
     import rolltape.read
 
-    if existing + len(episodes) == 0 and not (root / "meta" / "info.json").exists():
+    if existing + len(episodes) == 0 and not (root / INFO_PATH).exists():
         return ReadBack(0, 0, ())
     problems: list[str] = []
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from rolltape.errors import NoFootageError, SelectionError
-from rolltape.format import Feature
+from rolltape.format import DEFAULT_FEATURES, Feature
 from rolltape.read import Dataset, EpisodeView
 from rolltape.read import open as open_dataset
 from rolltape.report.page import PALETTE, badge, blank, fitted, text, text_width
@@ -22,7 +22,6 @@ __all__ = ["contact_sheet"]
 
 _MARGIN, _LABEL, _SCALE, _FRAMES = 28, 132, 56, 8
 _HEADER, _TITLE, _CAPTION, _GAP = 74, 44, 20, 26
-_GENERATED = frozenset({"timestamp", "frame_index", "episode_index", "index", "task_index"})
 
 
 def contact_sheet(
@@ -179,7 +178,7 @@ class _Sheet:
 
 def _column_names(dataset: Dataset) -> tuple[str, ...]:
     """Return the columns to draw: state and action, or all numeric ones where there is neither."""
-    numeric = [name for name, one in dataset.features.items() if one.is_numeric and name not in _GENERATED]
+    numeric = [name for name, one in dataset.features.items() if one.is_numeric and name not in DEFAULT_FEATURES]
     usual = [name for name in ("observation.state", "action") if name in numeric]
     return tuple(usual or numeric)
 

@@ -38,8 +38,7 @@ class Renderer:
     """Draws all views of a scene with one OpenGL context.
 
     Shadows, reflections and multisampling are off unless asked for: in software rendering they cost ten times the
-        rest. The context belongs
-    to the thread that made it.
+    rest. The context belongs to the thread that made it.
 
     Args:
         scene: The scene.

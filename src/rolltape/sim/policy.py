@@ -171,17 +171,21 @@ def _read_csv(path: Path, names: Sequence[str] | None) -> Any:
     return [[float(row[place]) for place in order] for row in body]
 
 
-def load_policy(target: str) -> Any:
+def load_policy(target: str, what: str = "policy") -> Any:
     """Return the policy that `module:attribute` names; a class is called without arguments to make one.
 
     The present folder is searched too, as for `python -m`.
+
+    Args:
+        target: `module:attribute`.
+        what: What messages call it.
 
     Raises:
         UsageError: The name has no colon, or there is no such module or attribute, or it cannot be called.
     """
     module_name, colon, attribute = target.partition(":")
     if not (module_name and colon and attribute):
-        raise UsageError("A policy is named as module:attribute.", expected="my_policies:lift", found=target)
+        raise UsageError(f"A {what} is named as module:attribute.", expected="my_policies:lift", found=target)
     if "" not in sys.path and "." not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -190,9 +194,9 @@ def load_policy(target: str) -> Any:
             value = getattr(value, part)
     except (ImportError, AttributeError) as error:
         raise UsageError(
-            "The policy cannot be loaded.", where=target, found=error, fix="Check the name and PYTHONPATH."
+            f"The {what} cannot be loaded.", where=target, found=error, fix="Check the name and PYTHONPATH."
         ) from error
     policy = value() if isinstance(value, type) else value
     if not callable(policy):
-        raise UsageError("The policy cannot be called.", where=target, found=type(policy).__name__)
+        raise UsageError(f"The {what} cannot be called.", where=target, found=type(policy).__name__)
     return policy

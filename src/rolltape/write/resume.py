@@ -35,6 +35,7 @@ from rolltape.format.paths import (
     numbered_files,
 )
 from rolltape.read.metadata import Metadata
+from rolltape.read.parquet import open_parquet, reading
 from rolltape.store import RootLock
 from rolltape.write.columns import number_values
 from rolltape.write.hot import DATA_CAP, ROWS_CAP, HotFile
@@ -265,7 +266,7 @@ def _number_pieces(meta: Metadata) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
     places = sorted(set(zip(meta.episodes.data_chunk.tolist(), meta.episodes.data_file.tolist(), strict=True)))
     counted = np.zeros(meta.num_frames, bool)
     for number in places:
-        with pq.ParquetFile(meta.root / data_file(meta.info, *number)) as file:
+        with open_parquet(meta.root, data_file(meta.info, *number), _episodes_of(meta, number)) as file:
             names = [name for name in features if name in file.schema_arrow.names]
             for batch in file.iter_batches(65_536, columns=names):
                 table = pa.Table.from_batches([batch])
@@ -277,6 +278,13 @@ def _number_pieces(meta: Metadata) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
                     table = table.filter(pa.array(fresh))
                 if table.num_rows:
                     yield {name: number_values(table.column(name), features[name]) for name in names}
+
+
+def _episodes_of(meta: Metadata, number: FileNumber) -> list[int]:
+    """Return the episodes whose rows are in a data file."""
+    episodes = meta.episodes
+    inside = (episodes.data_chunk == number[0]) & (episodes.data_file == number[1])
+    return [int(one) for one in episodes.index[inside]]
 
 
 def _row_stats(root: Path) -> Iterator[dict[str, dict[str, np.ndarray[Any, Any]]]]:
@@ -328,11 +336,11 @@ def _hot_data(meta: Metadata, schema: pa.Schema) -> HotFile:
     inside = np.flatnonzero([number == last for number in numbers])
     if not path.is_file() or path.stat().st_size >= DATA_CAP.nbytes or len(inside) >= DATA_CAP.episodes:
         return free
-    with pq.ParquetFile(path) as file:
+    with open_parquet(root, data_file(info, *last), _episodes_of(meta, last)) as file:
         same = file.schema_arrow.remove_metadata().equals(schema.remove_metadata())
         if not same or file.metadata.num_rows != int(episodes.length[inside].sum()):
             return free
-        table = file.read().cast(schema)
+        table = reading(file.read, root, data_file(info, *last), _episodes_of(meta, last)).cast(schema)
     index = table.column("index").to_numpy()
     first = int(episodes.from_index[inside[0]])
     if not np.array_equal(index, np.arange(first, first + len(index))) or inside[-1] != len(episodes) - 1:
