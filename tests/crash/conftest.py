@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Told]:
 
 
 @pytest.fixture
-def no_hard_links(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_hard_links(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system that knows no second names: files are copied."""
 
     def refuse(*paths: Any, **options: Any) -> None:
         raise PermissionError(1, "no hard links here")
 
     monkeypatch.setattr(os, "link", refuse)
-    yield

@@ -195,13 +195,13 @@ def watched(layer: Layer) -> Iterator[Layer]:
     for name, function in originals.items():
         setattr(local, name, layer.around(function))
     if layer.quick:
-        os.fsync = lambda descriptor: None
+        setattr(os, "fsync", lambda descriptor: None)  # noqa: B010 - quick runs do without the disk
     _current = layer
     try:
         yield layer
     finally:
         _current = None
-        os.fsync = fsync
+        setattr(os, "fsync", fsync)  # noqa: B010 - as it was
         for name, function in originals.items():
             setattr(local, name, function)
 

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -93,7 +93,7 @@ def test_recovery_after_stops(told: Find, tmp_path: Path, options: dict[str, Any
     for number, stop in enumerate(share(chosen, shard)):
         room = tmp_path / str(number)
         shutil.copytree(stop.folder, room)
-        recover = "keep" if number % 3 else "drop"
+        recover: Literal["keep", "drop"] = "keep" if number % 3 else "drop"
         try:
             takes = recover_once(room, stop.progress, story.truth, recover=recover, encoder=encoder)
         except BaseException as error:
@@ -130,7 +130,9 @@ def test_real_exits_leave_what_the_copies_show(told: Find, tmp_path: Path, shard
     copies = {(stop.operation.number, stop.phase): stop for stop in story.sweep.stops if not stop.operation.background}
     for operation in chosen:
         root, report = tmp_path / "set", tmp_path / "report"
-        phase = "half" if operation.name == "write_file" and operation.number % 2 else "before"
+        phase: Literal["half", "before"] = (
+            "half" if operation.name == "write_file" and operation.number % 2 else "before"
+        )
         process = start(tell_and_exit, root, report, operation.number, phase, False, "h264")
         process.join(60)
         assert process.exitcode == EXIT, report.with_suffix(".log").read_text()

@@ -91,22 +91,26 @@ def test_lerobot_resumes_after_stops(oracle: Oracle, sweep: Sweep, tmp_path: Pat
     """
     began = time.monotonic()
     outcomes: dict[str, int] = {}
-    for number, stop in enumerate(chosen(sweep, 20)):
+    stops = [stop for stop in sweep.distinct if stop.progress.saved]
+    always = [stop for stop in stops if stop.operation.is_packing or is_put_in_place(stop)]
+    for number, stop in enumerate(sampled(stops, 12, always=always)):
         root = tmp_path / str(number)
         shutil.copytree(stop.folder, root)
         try:
-            print()
-            print(stop.progress.saved, stop, end=" ")
             outcome = resumed_by_lerobot(oracle, root, stop.progress)
         except BaseException as error:
             error.add_note(f"stopped {stop}")
-            print("BAD", repr(error)[:300])
-            outcome = "BAD"
+            raise
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
         shutil.rmtree(root)
     print(outcomes)
     assert outcomes.get("right", 0) > sum(outcomes.values()) // 2
     note("soak-resume-lerobot", began, outcomes=outcomes)
+
+
+def is_put_in_place(stop: Stop) -> bool:
+    """Whether the stop is between the renames of a commit."""
+    return stop.operation.name == "rename" and stop.operation.within[-1].endswith("Change.apply")
 
 
 def resumed_by_lerobot(oracle: Oracle, root: Path, progress: Progress) -> str:
@@ -130,22 +134,24 @@ def resumed_by_lerobot(oracle: Oracle, root: Path, progress: Progress) -> str:
             resume(root, "drop")
         return "damaged by lerobot, refused by us"
     assert takes[: len(before)] == before or before[-1] == progress.saving
-    try:
-        assert lerobots_takes(oracle, root) == takes
-        print("STOCK RIGHT", end=" ")
-    except AssertionError as error:
-        print("STOCK WRONG", str(error).splitlines()[0], end=" ")
-    print([str(f)[:200] for f in check.run(root).findings], end=" ")
-    try:
-        writer = resume(root, "drop")
-    except RolltapeError as error:
-        assert str(error)
-        assert verify(root, [takes]) == takes
-        return "right, not gone on with"
+    right = lerobot_agrees(oracle, root, takes)
+    if not right:
+        # Rows of a commit that was stopped stand in a file that lerobot does not write again: ours reads by the
+        # episodes table and is right; check says what is wrong, and our recovery takes the rows away.
+        assert "tables.orphan_rows" in check.run(root).ids
+    writer = resume(root, "drop")
     writer.close()
     verify(root, [takes], checked=True)
     assert lerobots_takes(oracle, root) == takes
-    return "right"
+    return "right" if right else "right for us at once, for lerobot after our recovery"
+
+
+def lerobot_agrees(oracle: Oracle, root: Path, takes: tuple[Take, ...]) -> bool:
+    """Whether lerobot reads these takes."""
+    try:
+        return lerobots_takes(oracle, root) == takes
+    except AssertionError:
+        return False
 
 
 def whole(dataset: Dataset) -> Any:

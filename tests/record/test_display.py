@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rolltape.record import (
@@ -53,6 +54,17 @@ def test_whole_lines_where_there_is_no_terminal() -> None:
         "episode 3: thrown away after 9 frames (to be recorded again)",
         "warning: a warning",
     ]
+
+
+def test_what_a_kill_costs_is_said_at_the_start() -> None:
+    stream = io.StringIO()
+    began = Began(Path("out/set"), "me/set", 25, ("observation.images.front",), 5, 2, loss_s=0.8)
+    StatusLine(stream, live=False)(began)
+    StatusLine(stream, live=False)(replace(began, loss_s=0.2, spool_s=10))
+    lines = stream.getvalue().splitlines()
+    assert "at most 0.8 s of the open episode" in lines[1]
+    assert "at most 0.2 s of the open episode" in lines[3]
+    assert "10 s of room" in lines[3]
 
 
 def test_a_live_line_on_a_terminal() -> None:

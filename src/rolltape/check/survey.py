@@ -159,10 +159,17 @@ def open_parquet(
             if file.read(4) != b"PAR1":
                 findings.add("files.truncated", "The Parquet file is truncated (no footer).", **named)
                 return None
-        return pq.ParquetFile(path)
+        opened = pq.ParquetFile(path)
     except (OSError, pa.ArrowException, ValueError) as error:
         findings.add("files.unreadable", "The Parquet file cannot be opened.", found=first_line(error), **named)
         return None
+    names = opened.schema_arrow.names
+    if len(set(names)) != len(names):
+        opened.close()
+        twice = next(name for name in names if names.count(name) > 1)
+        findings.add("files.unreadable", f"The Parquet file has the column {twice!r} twice.", **named)
+        return None
+    return opened
 
 
 def file_is_there(root: Path, relative: str, files: dict[str, int], findings: Findings, named: dict[str, Any]) -> bool:

@@ -94,7 +94,7 @@ def identify(root: Path) -> Dialect:
             raise DatasetNotFoundError(
                 "This is an unfinished recording without a committed episode.",
                 where=root,
-                fix="Save an episode with its writer, or open it for writing to recover what is there.",
+                fix="Save an episode with its writer, or bring back what a killed one left: rolltape recover PATH.",
             )
         if (root / "frames.lance").is_dir():
             return DIALECTS["lance"]

@@ -60,10 +60,18 @@ def _fill(template: str, **values: int | str) -> str:
     return _inside(path, template)
 
 
+_LONGEST = 255
+"""Bytes in a name, on nearly every file system."""
+
+
 def _inside(path: str, where: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or "\\" in path or "\0" in path or ".." in parts or ":" in parts[0]:
         raise FormatError("A path leaves the dataset's folder.", where=where, found=path)
+    if any(len(part.encode("utf-8", "replace")) > _LONGEST for part in parts) or len(path) > _LONGEST * 8:
+        raise FormatError("A path is longer than a file system takes.", where=where[:300], found=path[:100] + "...")
+    if any("\ud800" <= character <= "\udfff" for character in path):
+        raise FormatError("A path has characters that no file name holds.", where=where, found=ascii(path))
     return path
 
 

@@ -158,14 +158,20 @@ def _integers(table: pa.Table, name: str, *, nulls: bool = False) -> Int64s:
         column = whole
     elif not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
         raise FormatError(f"{name} is not a number.", where=_WHERE, found=str(column.type))
-    filled = pc.fill_null(column.cast(pa.int64()), 0)
+    try:
+        filled = pc.fill_null(column.cast(pa.int64()), 0)
+    except pa.ArrowInvalid as error:  # infinite, or past 64 bits
+        raise FormatError(f"{name} is out of range.", where=_WHERE, found=str(error)) from error
     return np.ascontiguousarray(filled.to_numpy(), np.int64)
 
 
 def _floats(table: pa.Table, name: str) -> Float64s:
     if name not in table.column_names:
         raise FormatError("The episodes table lacks a column.", where=_WHERE, expected=name)
-    return np.asarray(table.column(name).cast(pa.float64()).fill_null(float("nan")).to_numpy(), np.float64)
+    column = table.column(name)
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+        raise FormatError(f"{name} is not a number.", where=_WHERE, found=str(column.type))
+    return np.asarray(column.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy(), np.float64)
 
 
 def _video_columns(table: pa.Table, key: str) -> VideoColumns:

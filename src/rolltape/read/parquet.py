@@ -94,7 +94,7 @@ def reading(action: Callable[[], _Result], root: Path, relative: str, episodes: 
     """
     try:
         return action()
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except (pa.ArrowException, OSError, EOFError, UnicodeError) as error:
         if isinstance(error, DamagedFileError):
             raise
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -108,4 +108,10 @@ def open_parquet(root: Path, relative: str, episodes: Iterable[int] = ()) -> pq.
         DamagedFileError: The file is missing, empty, a Git LFS pointer, cut off, or unreadable.
     """
     path = check_parquet(root, relative, episodes)
-    return reading(lambda: pq.ParquetFile(path, memory_map=False), root, relative, episodes)
+    file = reading(lambda: pq.ParquetFile(path, memory_map=False), root, relative, episodes)
+    names = file.schema_arrow.names
+    if len(set(names)) != len(names):
+        file.close()
+        twice = next(name for name in names if names.count(name) > 1)
+        raise damaged(f"The file has the column {twice!r} twice.", root, relative, episodes)
+    return file

@@ -68,7 +68,7 @@ class Intent:
                 replace=_texts(content["replace"]),
                 backup=_texts(content["backup"]),
                 delete_later=tuple(str(one) for one in content["delete_later"]),
-                facts=dict(content["facts"]),
+                facts=_checked(dict(content["facts"])),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise FormatError("The note of a change under way cannot be read.", where=INTENT_FILE) from error
@@ -76,9 +76,22 @@ class Intent:
             for target, staged in one.items():
                 safe_join(root, target)
                 safe_join(root, staged)
-        for target in intent.delete_later:
+        for target in (*intent.delete_later, *(one for name in _PATHS for one in intent.facts.get(name, []))):
             safe_join(root, target)
         return intent
+
+
+_PATHS = ("order", "visible", "spent")
+
+
+def _checked(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts, of which recovery takes some for lists of paths and one for marks of files."""
+    for name in _PATHS:
+        if not isinstance(facts.get(name, []), list) or not all(isinstance(one, str) for one in facts.get(name, [])):
+            raise ValueError(f"{name} is no list of paths")
+    if not isinstance(facts.get("marks", {}), dict) or not isinstance(facts.get("total_episodes", 0), int):
+        raise ValueError("the facts are malformed")
+    return facts
 
 
 def _texts(content: Mapping[Any, Any]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rolltape.format.paths import WORK_FOLDER, safe_join
+from rolltape.format.paths import TASKS_PATH, WORK_FOLDER, safe_join
 from rolltape.store import Intent, local
 
 __all__ = ["Change", "is_as_before", "remove_empty_folders", "remove_spent", "staging_name", "take_back"]
@@ -189,13 +189,15 @@ def take_back(root: Path, intent: Intent) -> None:
 
     A file that another program has written since is that program's, and stays as it is.
     """
-    for target in reversed(list(intent.facts.get("order", ()))):
+    order = list(intent.facts.get("order", ()))
+    gone_on_with = not all(_is_ours(root, intent, one) or is_as_before(root, intent, one) for one in order)
+    for target in reversed(order):
         backup = intent.backup.get(target)
-        ours = _is_ours(root, intent, target)
+        # Its rows may have the new numbers of a task table that it did not have to write again.
+        ours = _is_ours(root, intent, target) and not (gone_on_with and target == TASKS_PATH)
         if backup is not None:
-            if (root / backup).exists():
-                if ours:
-                    local.rename(root / backup, root / target)
+            if ours and (root / backup).exists():
+                local.rename(root / backup, root / target)
                 local.remove_file(root / backup)
         elif ours and target in intent.create and not (root / intent.create[target]).exists():
             local.remove_file(root / target)

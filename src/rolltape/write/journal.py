@@ -26,6 +26,8 @@ FLUSH_EVERY_S = 0.1
 SYNC_EVERY_S = 1.0
 """How often files are fsynced."""
 
+_PATIENCE_S = 10
+
 _GRACE_S = 0.15
 """A take without cameras that is over sooner leaves nothing on the disk."""
 
@@ -193,11 +195,11 @@ class Keeper:
                 self._start("sync", Journal.sync)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads. A disk that does not answer is not waited for for ever."""
         self.journal = None
         self._closed.set()
         for thread in self._threads:
-            thread.join()
+            thread.join(_PATIENCE_S)
         self._threads = []
 
     def _start(self, name: str, action: Callable[[Journal], None]) -> None:

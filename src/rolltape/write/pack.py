@@ -134,6 +134,8 @@ def remove_unused_videos(root: Path, info: Info, videos: Sequence[str]) -> list[
         if path in used:
             left.append(path)
             continue
+        if path.endswith((".parquet", ".json", ".npz")):  # the list is read from the disk, and videos are all it names
+            continue
         local.remove_file(safe_join(root, path))
         remove_empty_folders(root, path)
     return left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolltape.errors import FormatError, UsageError
+from rolltape.errors import CommitError, FormatError, RolltapeError, UsageError
 from rolltape.format import (
     FIELD_TYPES,
     Feature,
@@ -44,7 +45,7 @@ from rolltape.write.state import State, first_free, video_folder
 from rolltape.write.statistics import DatasetStatistics
 from rolltape.write.take_note import take_numbers
 
-__all__ = ["load_state", "new_info", "open_for_resume", "refuse_differences"]
+__all__ = ["contradictions", "load_state", "new_info", "open_for_resume", "refuse_differences"]
 
 
 def new_info(
@@ -175,7 +176,8 @@ def open_for_resume(root: Path) -> RootLock:
     lock = RootLock(root, "recording")
     lock.acquire()
     try:
-        recover(root)
+        with contradictions(root):
+            recover(root)
         if (root / INFO_PATH).exists() or not take_numbers(root):
             require_readable(root)
     except BaseException:
@@ -195,6 +197,40 @@ def load_state(root: Path, statistics: DatasetStatistics | None = None) -> State
         FormatError: The dataset contradicts itself; the message gives the facts and names the repair.
         DamagedFileError: A file of the metadata cannot be read.
     """
+    with contradictions(root):
+        return _loaded(root, statistics)
+
+
+@contextmanager
+def contradictions(root: Path) -> Iterator[None]:
+    """Tell of whatever a damaged dataset breaks as an error of the dataset. What is on the disk is untrusted.
+
+    Raises:
+        FormatError: Instead of an error of a computation with what was read.
+        CommitError: Instead of an error of the file system.
+    """
+    try:
+        yield
+    except RolltapeError:
+        raise
+    except OSError as error:
+        raise CommitError(
+            "The dataset cannot be opened for writing.",
+            errno=error.errno,
+            where=root,
+            found=f"{type(error).__name__}: {error}",
+            fix="Make room or repair the disk, and open it again.",
+        ) from error
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise FormatError(
+            "The dataset contradicts itself, so it cannot be continued.",
+            where=root,
+            found=" ".join(f"{type(error).__name__}: {error}".split())[:300],
+            fix=f"Run `rolltape check {root}` and repair what it finds first.",
+        ) from error
+
+
+def _loaded(root: Path, statistics: DatasetStatistics | None) -> State:
     meta = Metadata.load(root)
     info, episodes = meta.info, meta.episodes
     frames = int(episodes.length.sum())

@@ -81,6 +81,8 @@ class Spool(Ring):
                 if error.errno == errno.ENOSPC
                 else "Record to another disk, or without a spool (spool_seconds=0).",
             ) from error
+        # Every page is touched now: a page's first write makes the file system do work, for which no frame shall wait.
+        np.frombuffer(self._space.view, np.uint8)[::_PAGE] = 0
         self._space.view[: len(_MARK)] = _MARK
         self._table = np.frombuffer(self._space.view, _ENTRY, self._count, _PAGE)
 

@@ -63,6 +63,9 @@ class Writer:
     `save_episode` returns when the episode is on the disk and every reader sees it. Nothing has to be closed for that;
     `finalize` only joins the small videos. Made by `create` or `resume`.
 
+    The open episode is on the disk as well, as a take under `.rolltape/takes`: when the process is killed, `resume` (or
+    `rolltape recover`) brings it back but for its last moment (`stated_loss_s`).
+
     Calls from several threads take turns. A writer that is not closed is closed at the end of the process, also when
     SIGTERM ends it (while no other handler is set).
 
@@ -140,8 +143,9 @@ class Writer:
                 can lose episodes; and without cameras it puts a commit off by up to 0.2 s after another one, so that
                 small episodes that are saved in quick succession share a commit (`flush` makes it at once).
             commit_every: Episodes in one commit. More than 1 is for bulk writers: `save_episode` then returns before
-                the episode is on the disk, and a killed process loses those of the open group. A group is committed
-                early when it fills a data file.
+                the episode is in the dataset. A killed process leaves those of the open group as takes to be recovered,
+                but for takes without cameras that were over in a moment. A group is committed early when it fills a
+                data file.
             spool_seconds: Let so many seconds of pictures wait on the disk for an encoder that cannot keep up. They are
                 not lost with the process: at most 0.2 s is. 0: `queue_frames` wait in memory.
             on_full: What `add_frame` does when a camera's encoder is that far behind: "wait" for it, or end the take
@@ -162,6 +166,8 @@ class Writer:
             DatasetExistsError: The folder holds a dataset (resume it, or overwrite=True) or other files.
             FormatError: A feature, a field or fps is malformed.
             CodecError: An encoder does not work here; the message lists those that do.
+            OpenTakeError: A recording that was killed before its first commit left an open episode there.
+            CommitError: There is no room for the spool.
             LockedError: Another writer holds the folder; the message names it.
             ReadOnlyError: The folder cannot be written to.
         """
@@ -362,7 +368,9 @@ class Writer:
 
         Raises:
             FrameError: The frame does not fit; all problems are in the one message, and the frame is not added.
-            EncodeError: A camera's encoder has failed: discard the episode.
+            EncodeError: A camera's encoder has failed (discard the episode, or leave it for recovery), or with
+                `on_full="error"` there is no room for the picture (save what there is).
+            CommitError: The open take can no longer be written to the disk; what there is can be saved.
             ClosedError: The writer is closed.
         """
         take = self._take
