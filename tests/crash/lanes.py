@@ -8,7 +8,7 @@ import platform
 import random
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ import av
 
 import rolltape
 
-__all__ = ["SEED", "SOAK", "minutes", "note", "sampled"]
+__all__ = ["SEED", "SOAK", "minutes", "note", "require", "sampled"]
 
 _Item = TypeVar("_Item")
 
@@ -40,6 +40,11 @@ def minutes(name: str, seconds: float) -> float:
     return float(os.environ.get(name, "0")) * 60 or seconds
 
 
+def require(condition: Any, message: Any = "") -> None:
+    """Fail unless a condition holds; for use where an error is being handled, whose type is not the question."""
+    assert condition, message
+
+
 def note(lane: str, began: float, **figures: Any) -> None:
     """Write a lane's figures as JSON, where `ROLLTAPE_RESULTS` names a folder."""
     folder = os.environ.get("ROLLTAPE_RESULTS")
@@ -47,7 +52,7 @@ def note(lane: str, began: float, **figures: Any) -> None:
         return
     found = {
         "lane": lane,
-        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began, 1),
         "soak": SOAK,
         "seed": SEED,

@@ -11,6 +11,7 @@ import numpy as np
 
 import rolltape
 from crash.identity import CAMERAS, SIZE, identities, picture
+from crash.lanes import require
 from rolltape import check
 from rolltape.errors import RolltapeError
 from rolltape.format import RGBEncoderConfig
@@ -183,9 +184,9 @@ def read_takes(dataset: Dataset) -> tuple[Take, ...]:
     assert list(batch["task"]) == [task(t, n) for t, n in places]
     if "operator" in dataset.meta.episodes.field_names:
         recovered = [bool(dataset.meta.episodes.row(k).get("rolltape/recovered")) for k in range(len(takes))]
-        for take, name, back in zip(takes, dataset.meta.episodes.field("operator").to_pylist(), recovered, strict=True):
+        for one, name, back in zip(takes, dataset.meta.episodes.field("operator").to_pylist(), recovered, strict=True):
             # A take that was not saved when its process was killed has nobody's fields.
-            assert name == OPERATORS.get(take.number) or (back and name is None), (take, name)
+            assert name == OPERATORS.get(one.number) or (back and name is None), (one, name)
     for camera in CAMERAS:
         assert identities(np.asarray(batch[camera])) == [(t, n, camera) for t, n in places], camera
     return tuple(takes)
@@ -221,7 +222,7 @@ def verify(
     try:
         dataset = rolltape.open(root)
     except RolltapeError as error:
-        assert () in possible, f"committed episodes cannot be opened: {error}"
+        require(() in possible, f"committed episodes cannot be opened: {error}")
         return ()
     takes = read_takes(dataset)
     assert takes in possible, f"found {takes}, possible {possible}"

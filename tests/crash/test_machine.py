@@ -17,11 +17,18 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 import rolltape
 from crash.faults import copy_tree
-from crash.lanes import minutes, note
+from crash.lanes import minutes, note, require
 from crash.stops import after_recovery, fresh_names
 from crash.story import ENCODERS, FEATURES, FPS, Progress, Take, assert_content, frame, read_takes, task
 from rolltape.errors import OpenTakeError, RolltapeError
@@ -57,7 +64,9 @@ class Recording(RuleBasedStateMachine):
         self.options: dict[str, Any] = {}
 
     @initialize(
-        group=st.sampled_from([1, 1, 2]), spool=st.sampled_from([0, 0, 1]), durability=st.sampled_from(["full", "relaxed"])
+        group=st.sampled_from([1, 1, 2]),
+        spool=st.sampled_from([0, 0, 1]),
+        durability=st.sampled_from(["full", "relaxed"]),
     )
     def create(self, group: int, spool: int, durability: str) -> None:
         self.group = group
@@ -157,11 +166,11 @@ class Recording(RuleBasedStateMachine):
             try:
                 self.writer = Writer.resume(self.root, **self.options)
             except OpenTakeError as error:
-                assert error.takes
+                require(error.takes)
                 self.writer = Writer.resume(self.root, recover, **self.options)
         except RolltapeError as error:
-            assert () in possible, error
-            assert not (self.root / "meta").exists()
+            require(() in possible, error)
+            require(not (self.root / "meta").exists())
             shutil.rmtree(self.root)
             self.writer = Writer.create(self.root, FPS, FEATURES, episode_fields={"operator": "string"}, **self.options)
             takes: tuple[Take, ...] = ()

@@ -15,8 +15,32 @@ import pyarrow.parquet as pq
 __all__ = ["damaged_bytes", "damaged_json", "damaged_table", "mutated"]
 
 _WILD_NUMBERS = (0, 1, -1, 2, 7, 255, 256, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, -(2**63), 2**64, 10**30, 1e308, 0.5)
-_WILD_TEXTS = ("", "x", "../../outside", "/etc/passwd", "a" * 5000, "\0", "\ud800", "{chunk_index}", "{0.__class__}", "ä")
-_WILD = (None, True, False, [], {}, [[]], [None], {"": None}, float("nan"), float("inf"), *_WILD_NUMBERS, *_WILD_TEXTS)
+_WILD_TEXTS = (
+    "",
+    "x",
+    "../../outside",
+    "/etc/passwd",
+    "a" * 5000,
+    "\0",
+    "\ud800",
+    "{chunk_index}",
+    "{0.__class__}",
+    "ä",
+)
+_WILD: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    [],
+    {},
+    [[]],
+    [None],
+    {"": None},
+    float("nan"),
+    float("inf"),
+    *_WILD_NUMBERS,
+    *_WILD_TEXTS,
+)
 
 
 def damaged_bytes(data: bytes, rng: random.Random) -> bytes:

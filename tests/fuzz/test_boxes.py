@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crash.lanes import require
 from fuzz.lanes import fuzz
 from fuzz.mutations import damaged_bytes
 from rolltape.errors import RolltapeError
@@ -25,9 +26,13 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
         write_video(room / "b.mp4", pictures(9), "libx264", B_FRAMES, audio=True),
         write_video(room / "front.mp4", pictures(9), container_options={"movflags": "faststart"}),
         write_video(room / "fragments.mp4", pictures(12), "libx264", B_FRAMES, container_options=FRAGMENTED),
-        write_video(room / "av1.mp4", pictures(5), "libsvtav1", {"g": "2", "preset": "12"}, container_options=FRAGMENTED),
+        write_video(
+            room / "av1.mp4", pictures(5), "libsvtav1", {"g": "2", "preset": "12"}, container_options=FRAGMENTED
+        ),
     ]
-    golden = sorted((Path(__file__).parent.parent / "data/golden/v30").rglob("*.mp4"), key=lambda one: one.stat().st_size)
+    golden = sorted(
+        (Path(__file__).parent.parent / "data/golden/v30").rglob("*.mp4"), key=lambda one: one.stat().st_size
+    )
     return [path.read_bytes() for path in (*made, *golden[:3])]
 
 
@@ -44,7 +49,7 @@ def test_damaged_videos(samples: list[bytes]) -> None:
         try:
             index = build_index(data, "fuzz.mp4")
         except RolltapeError as error:
-            assert "fuzz.mp4" in str(error)
+            require("fuzz.mp4" in str(error))
             return type(error).__name__
         count = len(index.offset)
         assert count * 4 <= max(64, len(data)) * 4, "more frames than bytes"

@@ -88,7 +88,8 @@ class Tasks:
         Raises:
             FormatError: If there is no column of numbers or of texts, or a number stands twice for different texts.
         """
-        if table.column_names.count("task_index") != 1 or not pa.types.is_integer(table.schema.field("task_index").type):
+        once = table.column_names.count("task_index") == 1
+        if not once or not pa.types.is_integer(table.schema.field("task_index").type):
             raise FormatError("The task table has no task_index of integers.", where=where, found=table.column_names)
         name = _text_column(table, where)
         numbers = table.column("task_index").to_pylist()

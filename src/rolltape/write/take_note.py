@@ -128,6 +128,8 @@ class TakeNote:
             data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        if not data.strip(b"\0"):
+            return None  # its content never got to the disk: the power was cut in the take's first second
         try:
             content = json.loads(data)
             if content["version"] != _VERSION:
