@@ -12,6 +12,10 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 JOBS ?= 2
+# How long `make fuzz` goes on, and how many processes `make soak` kills.
+MINUTES ?= 10
+KILLS ?= 1000
+RESULTS := benchmarks/results
 PYTEST_ARGS ?=
 
 # A virtual environment is made anew only when it is missing; packages are looked at again only when pyproject.toml changed.
@@ -19,7 +23,7 @@ ENV := $(VENV)/.made
 SIM := $(VENV)/.sim
 DEV := $(VENV)/.dev
 
-.PHONY: help demo test lint check test-lerobot test-wheel test-browser bench bench-smoke docs clean
+.PHONY: help demo test lint check test-lerobot test-wheel test-browser bench bench-smoke fuzz soak docs clean
 
 help: ## say what can be made
 	@echo "make ..."
@@ -78,6 +82,18 @@ bench-smoke: $(DEV) ## the same with small sizes, under five minutes, no gate
 	@tools/need-library libavcodec.so ffmpeg
 	@oracle=$$(tools/lerobot-venv); \
 	HF_HUB_OFFLINE=1 ROLLTAPE_ORACLE_PYTHON="$$oracle" $(BIN)/python -m benchmarks --smoke --out outputs/bench-smoke.json
+
+fuzz: $(DEV) ## damaged files for ten minutes, and random recordings for ten (MINUTES=); figures under benchmarks/results
+	@HF_HUB_OFFLINE=1 ROLLTAPE_FUZZ_MINUTES=$(MINUTES) ROLLTAPE_RESULTS=$(RESULTS) \
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz tests/crash/test_machine.py $(PYTEST_ARGS)
+
+soak: $(DEV) ## a stop at every operation, recoveries stopped everywhere, 1,000 kills (KILLS=), also before lerobot
+	@HF_HUB_OFFLINE=1 ROLLTAPE_SOAK=1 ROLLTAPE_KILLS=$(KILLS) ROLLTAPE_RESULTS=$(RESULTS) \
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 36000 --deselect tests/crash/test_machine.py tests/crash $(PYTEST_ARGS)
+	@tools/need-library libavcodec.so ffmpeg
+	@oracle=$$(tools/lerobot-venv); \
+	HF_HUB_OFFLINE=1 ROLLTAPE_SOAK=1 ROLLTAPE_RESULTS=$(RESULTS) ROLLTAPE_ORACLE_PYTHON="$$oracle" \
+	$(BIN)/python -m pytest -n $(JOBS) -m oracle --timeout 36000 tests/oracle/test_stops.py $(PYTEST_ARGS)
 
 docs: $(DEV) ## write docs/findings from the catalogue
 	@$(BIN)/python -m rolltape.check.pages docs/findings

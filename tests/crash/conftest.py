@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,13 +43,3 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Told]:
         return kept[key]
 
     return find
-
-
-@pytest.fixture
-def no_hard_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that knows no second names: files are copied."""
-
-    def refuse(*paths: Any, **options: Any) -> None:
-        raise PermissionError(1, "no hard links here")
-
-    monkeypatch.setattr(os, "link", refuse)

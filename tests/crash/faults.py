@@ -68,6 +68,7 @@ class Operation:
 
 Before = Callable[[Operation], None]
 Middle = Callable[[Operation, tuple[Any, ...]], None]
+Done = Callable[[Operation, tuple[Any, ...], dict[str, Any]], None]
 
 
 class Layer:
@@ -78,6 +79,7 @@ class Layer:
         before: Called before each operation; it may copy, exit or raise.
         after: Called after each operation.
         middle: Called before each operation too, with its arguments: for what a stop within it would leave.
+        done: Called after each operation with its arguments.
         quick: Whether fsyncs are only counted.
     """
 
@@ -88,10 +90,11 @@ class Layer:
         *,
         after: Before | None = None,
         middle: Middle | None = None,
+        done: Done | None = None,
         quick: bool = True,
     ) -> None:
         self.root = root
-        self.before, self.after, self.middle = before, after, middle
+        self.before, self.after, self.middle, self.done = before, after, middle, done
         self.quick = quick
         self.operations: list[Operation] = []
         self.lock = threading.RLock()
@@ -129,12 +132,14 @@ class Layer:
                 depth = getattr(self._inside, "depth", 0)
                 self._inside.depth = depth + 1
                 try:
-                    done = None if self.quick and name in _SYNCS else function(*arguments, **options)
+                    result = None if self.quick and name in _SYNCS else function(*arguments, **options)
                 finally:
                     self._inside.depth = depth
+                if operation is not None and self.done is not None:
+                    self.done(operation, arguments, options)
                 if operation is not None and self.after is not None:
                     self.after(operation)
-            return done
+            return result
 
         return counted
 
@@ -195,15 +200,19 @@ def watched(layer: Layer) -> Iterator[Layer]:
     for name, function in originals.items():
         setattr(local, name, layer.around(function))
     if layer.quick:
-        setattr(os, "fsync", lambda descriptor: None)  # noqa: B010 - quick runs do without the disk
+        os.fsync = _only_counted
     _current = layer
     try:
         yield layer
     finally:
         _current = None
-        setattr(os, "fsync", fsync)  # noqa: B010 - as it was
+        os.fsync = fsync
         for name, function in originals.items():
             setattr(local, name, function)
+
+
+def _only_counted(fd: Any) -> None:
+    """Stand in for fsync."""
 
 
 def copy_tree(source: Path, target: Path) -> None:

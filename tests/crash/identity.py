@@ -1,4 +1,4 @@
-"""Pictures that say which take, frame and camera they are, in sixteen blocks that survive any encoder."""
+"""Pictures that say which take, frame and camera they are, in sixteen dark and bright blocks that survive encoders."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import av
 
 import rolltape
 
-__all__ = ["SEED", "SOAK", "minutes", "note", "sampled"]
+__all__ = ["SEED", "SOAK", "minutes", "note", "require", "sampled"]
 
 _Item = TypeVar("_Item")
 
@@ -38,6 +38,11 @@ def sampled(items: Sequence[_Item], most: int, *, always: Sequence[_Item] = ()) 
 def minutes(name: str, seconds: float) -> float:
     """Return how long a lane may take, in seconds: as `make fuzz` says, or the given short time."""
     return float(os.environ.get(name, "0")) * 60 or seconds
+
+
+def require(condition: Any, message: Any = "") -> None:
+    """Fail unless a condition holds; for use where an error is being handled, whose type is not the question."""
+    assert condition, message
 
 
 def note(lane: str, began: float, **figures: Any) -> None:

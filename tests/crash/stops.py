@@ -71,7 +71,7 @@ def tree_digest(root: Path, *, open_takes: bool = True) -> str:
         open_takes: Whether open takes count: how much of one is there at a moment is up to threads and encoders.
     """
     total = hashlib.sha256()
-    for folder, folders, names in sorted(os.walk(root)):
+    for folder, folders, names in os.walk(root):
         if not open_takes and Path(folder).name == ".rolltape":
             folders.clear()
         folders.sort()
@@ -88,7 +88,13 @@ def _is_open_video(path: Path) -> bool:
 
 
 def stop_everywhere(
-    root: Path, copies: Path, act: Callable[[], Any], progress: Callable[[], Progress], *, quick: bool = True
+    root: Path,
+    copies: Path,
+    act: Callable[[], Any],
+    progress: Callable[[], Progress],
+    *,
+    quick: bool = True,
+    cut: Literal["emptied", "zeroed"] | None = None,
 ) -> Sweep:
     """Do something with a dataset, and keep what a stop at each of its operations would leave.
 
@@ -98,8 +104,11 @@ def stop_everywhere(
         act: What is done.
         progress: How far it has come; asked at every operation.
         quick: Whether fsyncs are only counted.
+        cut: Cut the power instead of stopping the process: files that were not fsynced since they were written are
+            empty, or zeros, in the copies.
     """
     sweep = Sweep()
+    synced = Synced()
     known: dict[str, Path] = {}
     serial = itertools.count()
 
@@ -111,6 +120,8 @@ def stop_everywhere(
             copy.mkdir(parents=True)
         if damage is not None:
             damage(copy)
+        if cut is not None:
+            synced.cut_power(copy, zeros=cut == "zeroed")
         digest = tree_digest(copy)
         if digest in known:
             shutil.rmtree(copy)
@@ -125,12 +136,41 @@ def stop_everywhere(
             for phase, damage in _halves(operation, arguments):
                 keep(operation, phase, damage)
 
-    layer = Layer(root, before, middle=middle, quick=quick)
+    layer = Layer(root, before, middle=middle if cut is None else None, done=synced.follow, quick=quick)
     with watched(layer):
         act()
     sweep.operations = layer.operations
     keep(Operation(len(layer.operations), "end", "."), "end")
     return sweep
+
+
+class Synced:
+    """Which files would outlive a power cut, as the operations went."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+
+    def follow(self, operation: Operation, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Take note of an operation that was done."""
+        path = os.path.abspath(arguments[0])
+        match operation.name:
+            case "write_file":
+                self._mark(path, options.get("durable", True))
+            case "append_file":
+                self._mark(path, False)
+            case "fsync_file":
+                self._mark(path, True)
+            case "rename" | "link":
+                self._mark(os.path.abspath(arguments[1]), path in self._paths)
+
+    def _mark(self, path: str, synced: bool) -> None:
+        (self._paths.add if synced else self._paths.discard)(path)
+
+    def cut_power(self, copy: Path, *, zeros: bool) -> None:
+        """Take away from a copy what was not fsynced."""
+        for path in copy.rglob("*"):
+            if path.is_file() and not any(one.endswith(f"/{path.relative_to(copy)}") for one in self._paths):
+                path.write_bytes(bytes(path.stat().st_size) if zeros else b"")
 
 
 def _halves(operation: Operation, arguments: tuple[Any, ...]) -> Iterator[tuple[str, Callable[[Path], None]]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 import rolltape
 from crash.identity import CAMERAS, SIZE, identities, picture
+from crash.lanes import require
 from rolltape import check
 from rolltape.errors import RolltapeError
 from rolltape.format import RGBEncoderConfig
@@ -221,7 +222,7 @@ def verify(
     try:
         dataset = rolltape.open(root)
     except RolltapeError as error:
-        assert () in possible, f"committed episodes cannot be opened: {error}"
+        require(() in possible, f"committed episodes cannot be opened: {error}")
         return ()
     takes = read_takes(dataset)
     assert takes in possible, f"found {takes}, possible {possible}"

@@ -15,7 +15,7 @@ import pytest
 import rolltape
 from crash.faults import copy_tree
 from crash.identity import CAMERAS
-from crash.lanes import SOAK, note
+from crash.lanes import SOAK, note, require
 from crash.stops import AFTERWARDS, recover_once, resume
 from crash.story import ENCODERS, FEATURES, Progress, Take, Teller, frame, read_takes, task, verify
 from rolltape.errors import EncodeError, RecordError, RolltapeError
@@ -143,10 +143,14 @@ def test_full_spool_of_a_robot_ends_the_take(tmp_path: Path) -> None:
     with encoders(lambda name, frame: time.sleep(0.1)):
         writer = create(root, fps, spool_seconds=0.4, on_full="error")
         done = 0
-        with pytest.raises((EncodeError, RecordError)) as raised:
-            for done in range(500):
+        said = ""
+        while not said and done < 500:
+            try:
                 add_one(writer, 5, done)
-        assert "spool" in str(raised.value).lower() or "behind" in str(raised.value).lower(), raised.value
+                done += 1
+            except (EncodeError, RecordError) as error:
+                said = str(error).lower()
+        assert "spool" in said or "behind" in said, said
         assert done >= 0.4 * fps
         writer.save_episode()
         writer.finalize()
@@ -273,7 +277,7 @@ def test_open_reader_across_a_pack(tmp_path: Path, workers: bool) -> None:
     try:
         assert read_takes(reader) == COMMITTED
     except RolltapeError as error:
-        assert "missing" in str(error)  # said, never another picture
+        require("missing" in str(error))  # said, never another picture
     verify(root, [(*COMMITTED, Take(4, 6))], checked=True)
 
 

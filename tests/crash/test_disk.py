@@ -21,7 +21,7 @@ import pytest
 import rolltape
 from crash.conftest import Told
 from crash.faults import Layer, Operation, watched
-from crash.lanes import note, sampled
+from crash.lanes import note, require, sampled
 from crash.stops import fresh_names, recover_once
 from crash.story import ENCODERS, FEATURES, FPS, Take, Teller, verify
 from rolltape.errors import CommitError, EncodeError, RolltapeError
@@ -44,7 +44,7 @@ class Refusals:
         try:
             yield
         except (RolltapeError, OSError) as error:
-            assert str(error), "an error without a word"
+            require(str(error), "an error without a word")
             self.errors.append(error)
 
 
@@ -156,7 +156,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=768k", "none", str(folder)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("a small disk cannot be mounted here")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True, capture_output=True)
@@ -173,7 +173,7 @@ def test_really_full_disk(small_disk: Path) -> None:
             teller.record(writer, Take(number, 30), fields={})
         except (CommitError, EncodeError) as error:
             refused += 1
-            assert "ENOSPC" in str(error) or "No space" in str(error), error
+            require("ENOSPC" in str(error) or "No space" in str(error), error)
             verify(root, [teller.progress.saved])
             if isinstance(error, CommitError) and ballast.exists():
                 ballast.unlink()

@@ -36,6 +36,7 @@ class Losses:
     committed: int = 0
     frames_lost: list[int] = field(default_factory=list)
     stated: set[float] = field(default_factory=set)
+    beyond_stated: int = 0
 
     def add(self, progress: Progress, takes: tuple[Any, ...], waiting: int, stated: float, late: float) -> None:
         """Compare one kill's outcome with what was promised."""
@@ -49,6 +50,7 @@ class Losses:
         back = takes[-1].frames if takes and takes[-1].number == taken.number else 0
         self.in_takes += 1
         self.frames_lost.append(taken.frames - back)
+        self.beyond_stated += taken.frames - back > stated * RATE + 1
         # What a busy machine kept from the encoder and from the flushing thread is not the writer's loss.
         allowed = stated * RATE + waiting + late * RATE + 1
         assert taken.frames - back <= allowed, (
@@ -99,6 +101,7 @@ def report(lane: str, began: float, losses: Losses) -> None:
         committed_episodes=losses.committed,
         committed_episodes_lost=0,
         misaligned_frames=0,
+        beyond_stated_on_a_busy_machine=losses.beyond_stated,
         stated_loss_s=sorted(losses.stated),
         frames_lost={"median": lost[len(lost) // 2], "most": lost[-1], "rate": RATE} if lost else None,
     )

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 
 import rolltape
 from crash.faults import copy_tree
-from crash.lanes import minutes, note
+from crash.lanes import minutes, note, require
 from crash.stops import after_recovery, fresh_names
 from crash.story import ENCODERS, FEATURES, FPS, Progress, Take, assert_content, frame, read_takes, task
 from rolltape.errors import OpenTakeError, RolltapeError
@@ -166,11 +166,11 @@ class Recording(RuleBasedStateMachine):
             try:
                 self.writer = Writer.resume(self.root, **self.options)
             except OpenTakeError as error:
-                assert error.takes
+                require(error.takes)
                 self.writer = Writer.resume(self.root, recover, **self.options)
         except RolltapeError as error:
-            assert () in possible, error
-            assert not (self.root / "meta").exists()
+            require(() in possible, error)
+            require(not (self.root / "meta").exists())
             shutil.rmtree(self.root)
             self.writer = Writer.create(self.root, FPS, FEATURES, episode_fields={"operator": "string"}, **self.options)
             takes: tuple[Take, ...] = ()

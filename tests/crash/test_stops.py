@@ -18,8 +18,8 @@ import pytest
 from crash.children import EXIT, start, tell_and_exit
 from crash.conftest import Told
 from crash.lanes import SOAK, note, sampled
-from crash.stops import Stop, recover_everywhere, recover_once, tree_digest
-from crash.story import Progress, Take, verify
+from crash.stops import Stop, fresh_names, recover_everywhere, recover_once, stop_everywhere, tree_digest
+from crash.story import Progress, Take, Teller, pictures_of, tell, verify
 
 Find = Callable[..., Told]
 SHARDS = range(2)
@@ -127,7 +127,9 @@ def test_real_exits_leave_what_the_copies_show(told: Find, tmp_path: Path, shard
     story = told()
     main = [operation for operation in story.sweep.operations if not operation.background]
     chosen = share(sampled(main, 16), shard)
-    copies = {(stop.operation.number, stop.phase): stop for stop in story.sweep.stops if not stop.operation.background}
+    copies: dict[tuple[int, str], Stop] = {
+        (stop.operation.number, stop.phase): stop for stop in story.sweep.stops if not stop.operation.background
+    }
     for operation in chosen:
         root, report = tmp_path / "set", tmp_path / "report"
         phase: Literal["half", "before"] = (
@@ -147,3 +149,31 @@ def test_real_exits_leave_what_the_copies_show(told: Find, tmp_path: Path, shard
             shutil.rmtree(root)
     note(f"soak-exits-{shard}", began, processes=len(chosen))
     assert SOAK or len(chosen) >= 6
+
+
+@pytest.mark.parametrize("cut", ["emptied", "zeroed"])
+def test_power_cuts(tmp_path: Path, cut: Any) -> None:
+    """The power is cut at every operation: files that were not fsynced since they were written have no content.
+
+    That renames and removals are in order on the disk is taken for granted here.
+    """
+    began = time.monotonic()
+    teller = Teller()
+    fresh_names()
+    root = tmp_path / "set"
+    sweep = stop_everywhere(root, tmp_path / "copies", lambda: tell(root, teller), lambda: teller.progress, cut=cut)
+    truth = pictures_of(root)
+    recovered = 0
+    chosen = sampled(sweep.distinct, 40)
+    for stop in sweep.distinct:
+        try:
+            verify(stop.folder, stop.progress.possible, truth)
+            if stop in chosen:
+                shutil.copytree(stop.folder, tmp_path / "one")
+                recover_once(tmp_path / "one", stop.progress, truth, recover="keep" if recovered % 2 else "drop")
+                recovered += 1
+                shutil.rmtree(tmp_path / "one")
+        except BaseException as error:
+            error.add_note(f"the power was cut {stop}")
+            raise
+    note(f"soak-power-{cut}", began, stops=len(sweep.stops), recovered=recovered, committed_episodes_lost=0)

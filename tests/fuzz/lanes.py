@@ -1,4 +1,4 @@
-"""How long fuzzing goes on, and what it must never do: untyped errors, memory or time out of proportion."""
+"""How long fuzzing goes on, and what must never come of it: untyped errors, memory or time out of proportion."""
 
 from __future__ import annotations
 

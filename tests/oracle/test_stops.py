@@ -17,7 +17,7 @@ import pytest
 
 import rolltape
 from crash.identity import CAMERAS, identities
-from crash.lanes import note, sampled
+from crash.lanes import note, require, sampled
 from crash.stops import Stop, Sweep, fresh_names, resume, stop_everywhere
 from crash.story import STATE, Progress, Take, Teller, frame, task, tell, verify
 from oracle.client import Oracle, OracleError
@@ -119,7 +119,7 @@ def resumed_by_lerobot(oracle: Oracle, root: Path, progress: Progress) -> str:
     try:
         oracle.call("append", root=str(root), frames=frames, rgb={"vcodec": "h264"})
     except OracleError as error:
-        assert error.trace
+        require(error.trace)
         verify(root, progress.possible)
         return "refused by lerobot"
     possible = [(*one, FOREIGN) for one in progress.possible]
@@ -127,7 +127,7 @@ def resumed_by_lerobot(oracle: Oracle, root: Path, progress: Progress) -> str:
         takes = verify(root, possible)
     except (AssertionError, RolltapeError) as error:
         # Silently wrong for lerobot: then at least ours says so, and says where.
-        assert not check.run(root).ok, error
+        require(not check.run(root).ok, error)
         with pytest.raises(RolltapeError):
             whole(rolltape.open(root))
         with pytest.raises(RolltapeError):
@@ -136,7 +136,7 @@ def resumed_by_lerobot(oracle: Oracle, root: Path, progress: Progress) -> str:
     assert takes[: len(before)] == before or before[-1] == progress.saving
     right = lerobot_agrees(oracle, root, takes)
     if not right:
-        # Rows of a commit that was stopped stand in a file that lerobot does not write again: ours reads by the
+        # Rows of a commit that was stopped stand in a file that lerobot does not write again. Ours reads by the
         # episodes table and is right; check says what is wrong, and our recovery takes the rows away.
         assert "tables.orphan_rows" in check.run(root).ids
     writer = resume(root, "drop")

@@ -49,8 +49,10 @@ def record(writer: Writer, case: str, episode: int, frames: range) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_threads_are_left() -> Iterator[None]:
+    before = set(threading.enumerate())
     yield
-    wait_for(lambda: not [one for one in threading.enumerate() if one.name.startswith(("take ", "encoder "))])
+    names = ("take ", "encoder ")
+    wait_for(lambda: not [one for one in threading.enumerate() if one.name.startswith(names) and one not in before])
 
 
 def test_what_an_open_take_leaves_on_the_disk(tmp_path: Path) -> None:
@@ -363,6 +365,21 @@ def test_a_take_that_an_encoder_ended_is_left_for_recovery(tmp_path: Path, monke
     with Writer.resume(root, "keep") as writer:
         assert writer.total_episodes == 2
     check_frames(root, "video", [4, 12])
+
+
+@pytest.mark.parametrize("how", ["close", "finalize"])
+def test_closing_leaves_a_failed_take_and_finalizing_discards_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    root = tmp_path / "set"
+    writer = create(root)
+    with monkeypatch.context() as patch:
+        Failing(patch, "rows.arrow", errno.ENOSPC)
+        add(writer, 3)
+        wait_for(lambda: writer.take_failed)
+    with pytest.warns(UserWarning, match="recover" if how == "close" else "discarded"):
+        getattr(writer, how)()
+    assert [take.frames for take in find_takes(root)] == ([3] if how == "close" else [])
 
 
 def create_killed(root: Path, **options: Any) -> Writer:

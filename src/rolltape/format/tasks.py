@@ -88,9 +88,8 @@ class Tasks:
         Raises:
             FormatError: If there is no column of numbers or of texts, or a number stands twice for different texts.
         """
-        if table.column_names.count("task_index") != 1 or not pa.types.is_integer(
-            table.schema.field("task_index").type
-        ):
+        once = table.column_names.count("task_index") == 1
+        if not once or not pa.types.is_integer(table.schema.field("task_index").type):
             raise FormatError("The task table has no task_index of integers.", where=where, found=table.column_names)
         name = _text_column(table, where)
         numbers = table.column("task_index").to_pylist()
@@ -130,7 +129,6 @@ def _text_column(table: pa.Table, where: str) -> str:
     for name in wanted:
         if name in table.column_names and name != "task_index":
             kind = table.schema.field(name).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
                 return str(name)
     raise FormatError("The task table has no column of texts.", where=where, expected="task", found=table.column_names)

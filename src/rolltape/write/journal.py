@@ -88,8 +88,8 @@ class Journal:
         if self._is_open:
             return
         self.make_folder()
-        self._is_open = True
         local.write_atomic(self.folder / NOTE, self._note().to_bytes(), durable=False)
+        self._is_open = True
 
     def flush(self, *, last: bool = False) -> None:
         """Write the rows that are not written yet. What goes wrong is kept in `error`.
@@ -98,7 +98,7 @@ class Journal:
             last: No rows follow: a take without a folder gets none now, and an earlier error is no reason not to try.
         """
         with self._lock:
-            if self.rows is None or self._is_over or (self.error is not None and not last):
+            if self.rows is None or ((self._is_over or self.error is not None) and not last):
                 return
             if not self._is_there and (last or time.monotonic() - self._opened < _GRACE_S):
                 return
@@ -115,7 +115,7 @@ class Journal:
 
     def sync(self) -> None:
         """Fsync all files of the take, once a second. What goes wrong is kept in `error`."""
-        if not self._durable or not self._is_there or self._is_over or self.error is not None:
+        if not self._durable or not self._is_open or self._is_over or self.error is not None:
             return
         now = time.monotonic()
         if now - self._synced < SYNC_EVERY_S:
@@ -138,6 +138,7 @@ class Journal:
         The take is saved all the same when that fails: its episode is about to be on the disk.
         """
         self.flush(last=True)
+        self._end()
         if self._is_there:
             with contextlib.suppress(OSError, TypeError, ValueError):
                 write_saved(self.folder, fields)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rolltape.errors import ContainerError, DamagedFileError, DecodeError, EpisodeError, VideoError
+from rolltape.errors import DamagedFileError, DecodeError, EpisodeError, VideoError
 from rolltape.format import DepthEncoderConfig, Feature, Rate, RGBEncoderConfig, data_schema
 from rolltape.store import local
 from rolltape.write.cameras import EncoderSettings, Footage, encode_picture
@@ -186,7 +186,7 @@ class _LeftVideo:
         self._waiting = waiting
         self._config = note.encoder or (DepthEncoderConfig() if feature.is_depth else RGBEncoderConfig())
         self._index: MediaIndex | None = None
-        with contextlib.suppress(ContainerError, DamagedFileError):
+        with contextlib.suppress(VideoError, DamagedFileError):  # then there is no frame
             self._index = packets.take(path, rate)
         self._filmed = 0 if self._index is None else self._index.n
         self.frames = _reach(self._filmed, waiting)

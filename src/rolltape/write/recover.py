@@ -53,7 +53,7 @@ def empty_work_folder(root: Path) -> None:
     for path in sorted(work.iterdir()):
         if path.name == takes.name:
             for folder in sorted(takes.iterdir()):
-                if not (folder / NOTE).is_file() or not (folder / NOTE).stat().st_size:
+                if not (folder / NOTE).is_file() or not (folder / NOTE).read_bytes().strip(b"\0"):
                     local.remove_tree(folder)
             local.remove_folder_if_empty(takes)
         elif path.name != OWNER_FILE:

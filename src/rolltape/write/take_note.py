@@ -128,6 +128,8 @@ class TakeNote:
             data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        if not data.strip(b"\0"):
+            return None  # its content never got to the disk: the power was cut in the take's first second
         try:
             content = json.loads(data)
             if content["version"] != _VERSION:
@@ -187,13 +189,16 @@ def _camera(feature: Feature, content: Mapping[str, Any]) -> CameraNote:
 
 
 def _spool(content: Mapping[str, Any]) -> SpoolNote:
-    return SpoolNote(
+    note = SpoolNote(
         file=_plain_name(content["file"]),
         slots=int(content["slots"]),
         shape=tuple(int(size) for size in content["shape"]),
         dtype=str(content["dtype"]),
         generation=int(content["generation"]),
     )
+    if note.slots < 1 or min(note.shape) < 1 or note.dtype not in ("uint8", "uint16", "float32"):
+        raise ValueError(f"a spool of {note.slots} x {note.dtype} {note.shape}")
+    return note
 
 
 def _plain_name(name: Any) -> str:

@@ -113,7 +113,7 @@ def _described(root: Path, number: int, episode: int) -> OpenTake | None:
     folder = root / TAKES_FOLDER / str(number)
     try:
         note = TakeNote.read(folder)
-    except FormatError as error:
+    except RolltapeError as error:
         return OpenTake(number, None, problem=" ".join(error.message.split()))
     if note is None:
         return None

@@ -545,13 +545,17 @@ class Writer:
             self.close()
 
     def close(self) -> None:
-        """Let go of the dataset without packing: the open episode is discarded, saved ones of a group are committed."""
+        """Let go of the dataset without packing: the open episode is discarded, saved ones of a group are committed.
+
+        An open episode that a failing encoder or disk has ended is not discarded but left for `rolltape recover`.
+        """
         if self._closed or self._pid != os.getpid():
             return
         try:
             if self._session.is_stuck:
                 self.leave_episode()
             else:
+                self._leave_failed()
                 self.discard_episode()
                 self.flush()
         finally:
@@ -587,17 +591,21 @@ class Writer:
         """Close after an error in the `with` block, without hiding that error behind another one."""
         try:
             if not self._closed:
-                if self.take_failed:
-                    frames = self.leave_episode()
-                    warnings.warn(
-                        f"{frames} frames of the take that failed are kept; `rolltape recover {self.root}` says what "
-                        "can be brought back.",
-                        stacklevel=3,
-                    )
+                self._leave_failed()
                 self.discard_episode()
             self.finalize()
         except (RolltapeError, OSError) as error:
             warnings.warn(f"The recording could not be finished: {error}", stacklevel=3)
+
+    def _leave_failed(self) -> None:
+        """Leave a take that ended by itself to recovery: nobody has decided to throw it away."""
+        if self.take_failed:
+            frames = self.leave_episode()
+            warnings.warn(
+                f"{frames} frames of the take that failed are kept; `rolltape recover {self.root}` says what can be "
+                "brought back.",
+                stacklevel=4,
+            )
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.episode_frames} frames in the open episode"
