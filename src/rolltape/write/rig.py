@@ -75,16 +75,19 @@ class Rig:
 
     @property
     def stated_loss(self) -> StatedLoss:
-        """What a killed process loses at most of an open take whose encoders keep up."""
+        """What a killed process loses at most of an open take whose encoders keep up.
+
+        That is the frame on its way to the encoder, those that the encoder holds, and what its file holds back.
+        """
         fps = float(self._settings.rate.fps)
         flush = max(FLUSH_S, 1 / fps)
         stated = StatedLoss(rows=flush)
         for feature in self._form.cameras:
-            stated[feature.name] = flush + (0 if self._options.spool_seconds else self._held(feature) / fps)
+            stated[feature.name] = flush + (0 if self._options.spool_seconds else (self._held(feature) + 1) / fps)
         return stated
 
     def _held(self, feature: Feature) -> int:
-        return self._settings.delay_frames(feature) if feature.is_video else 1
+        return self._settings.delay_frames(feature) if feature.is_video else 0
 
     def _spool(self, feature: Feature) -> Spool:
         return Spool(

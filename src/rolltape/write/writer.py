@@ -340,8 +340,8 @@ class Writer:
     def stated_loss_s(self) -> StatedLoss:
         """How many seconds of the open episode a killed process loses at most, while the encoders keep up.
 
-        For each camera what its encoder holds and what its file holds back, together with the rows (`rows`); `.max` is
-        the largest. With a spool it is 0.2 s.
+        For each camera the frame on its way, those that its encoder holds, and the 0.2 s that its file holds back;
+        beside them the rows (`rows`). `.max` is the largest. With a spool it is 0.2 s.
         """
         return self._rig.stated_loss
 
