@@ -52,7 +52,8 @@ def _no_threads_are_left() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     names = ("take ", "encoder ")
-    wait_for(lambda: not [one for one in threading.enumerate() if one.name.startswith(names) and one not in before])
+    mine = [one for one in threading.enumerate() if one.name.startswith(names) and one not in before]
+    wait_for(lambda: not any(one.is_alive() for one in mine))
 
 
 def test_what_an_open_take_leaves_on_the_disk(tmp_path: Path) -> None:
