@@ -129,6 +129,7 @@ def _text_column(table: pa.Table, where: str) -> str:
     for name in wanted:
         if name in table.column_names and name != "task_index":
             kind = table.schema.field(name).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
                 return str(name)
     raise FormatError("The task table has no column of texts.", where=where, expected="task", found=table.column_names)
